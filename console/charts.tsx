@@ -17,7 +17,7 @@ interface Chart {
   readonly series: readonly Series[];
   /** Lines that should not be crossed. */
   readonly thresholds?: readonly (readonly [value: number, color: string])[];
-  readonly range: (least: number, most: number) => [number, number];
+  readonly range: (least: number, max: number) => [number, number];
 }
 
 const perSecond =
@@ -32,7 +32,7 @@ const charts: readonly Chart[] = [
       { name: 'to their topics', color: '--accent', values: perSecond('published') },
       { name: 'failed', color: '--critical', values: perSecond('failed') },
     ],
-    range: (_, most) => [0, Math.max(1, most * 1.15)],
+    range: (_, max) => [0, Math.max(1, max * 1.15)],
   },
   {
     ...{ title: 'Success', show: (value) => (typeof value === 'number' ? percent(value / 100) : '–') },
@@ -62,7 +62,7 @@ const charts: readonly Chart[] = [
       [100, '--warning'],
       [500, '--critical'],
     ],
-    range: (_, most) => [0, Math.max(10, most * 1.15)],
+    range: (_, max) => [0, Math.max(10, max * 1.15)],
   },
   {
     ...{ title: 'Waiting', show: count },
@@ -71,7 +71,7 @@ const charts: readonly Chart[] = [
       { name: 'in the backup', color: '--warning', values: (of) => [...of.backup] },
       { name: 'in the outbox', color: '--second', values: (of) => [...of.outbox] },
     ],
-    range: (_, most) => [0, Math.max(5, most * 1.15)],
+    range: (_, max) => [0, Math.max(5, max * 1.15)],
   },
 ];
 
@@ -221,8 +221,8 @@ function optionsOf(chart: Chart, known: Known['known'], width: number): uPlot.Op
   return {
     ...{ width, height: heightPx, legend: { show: false }, cursor: { show: false } },
     scales: {
-      x: { range: (_, least, most) => [Math.min(least, most - leastSpanS), most] },
-      y: { range: (_, least, most) => chart.range(least ?? 0, most ?? 0) },
+      x: { range: (_, least, max) => [Math.min(least, max - leastSpanS), max] },
+      y: { range: (_, least, max) => chart.range(least ?? 0, max ?? 0) },
     },
     axes: [
       {

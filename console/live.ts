@@ -16,7 +16,7 @@ export const isPaused = signal(false);
 const everyMs = 2_000;
 const patienceMs = 10_000;
 /** The last hour, in steps of ten seconds. */
-const mostPoints = 360;
+const maxPoints = 360;
 
 const seen = signal<readonly Seen[]>([]);
 export const rates = computed<Rates | undefined>(() => ratesOf(seen.value));
@@ -81,7 +81,7 @@ function joined(before: History | undefined, more: History): History {
   if (before === undefined) return more;
   const columns = Object.keys(more).map((name) => {
     const key = name as keyof History;
-    return [key, [...before[key], ...more[key]].slice(-mostPoints)];
+    return [key, [...before[key], ...more[key]].slice(-maxPoints)];
   });
   return Object.fromEntries(columns) as History;
 }

@@ -179,9 +179,9 @@ const characterWidth = 8.5;
 
 /** A topic name may have 249 characters; its ends say most. */
 function fitting(text: string, width: number): string {
-  const most = Math.floor(width / characterWidth);
-  if (text.length <= most) return text;
-  return `${text.slice(0, Math.ceil(most / 2) - 1)}…${text.slice(-Math.floor(most / 2))}`;
+  const max = Math.floor(width / characterWidth);
+  if (text.length <= max) return text;
+  return `${text.slice(0, Math.ceil(max / 2) - 1)}…${text.slice(-Math.floor(max / 2))}`;
 }
 
 /** For screen readers. */

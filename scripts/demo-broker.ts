@@ -62,10 +62,10 @@ export async function startRealKafka(say: (text: string) => void): Promise<DemoB
   const parts = ['headers', 'key', 'value'];
   const print = parts.flatMap((part) => ['--formatter-property', `print.${part}=true`]);
 
-  async function readOnce(topics: readonly string[], most: number, waitMs: number): Promise<DemoRecord[]> {
+  async function readOnce(topics: readonly string[], max: number, waitMs: number): Promise<DemoRecord[]> {
     const { program, args } = kafka.consoleConsumer([
       ...['--bootstrap-server', address, '--include', topics.join('|'), '--from-beginning'],
-      ...['--max-messages', String(most), '--timeout-ms', String(waitMs), ...print],
+      ...['--max-messages', String(max), '--timeout-ms', String(waitMs), ...print],
     ]);
     // It ends with an error if nothing more comes, and that is the hope.
     const output = await new Promise<string>((resolve) =>

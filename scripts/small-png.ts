@@ -1,7 +1,7 @@
 import { crc32, deflateSync, inflateSync } from 'node:zlib';
 
 const signature = Buffer.from('89504e470d0a1a0a', 'hex');
-const mostColors = 256;
+const maxColors = 256;
 
 /** A picture of a page has few colours: with a palette it takes a third. Takes what a browser makes: eight bits, three or four channels. */
 export function smallPng(png: Uint8Array): Buffer {
@@ -12,7 +12,7 @@ export function smallPng(png: Uint8Array): Buffer {
   // One for colours that nobody tells apart: else shades of letters leave no room for what is rare and stands out.
   const palette: number[] = [];
   for (const color of byCount)
-    if (palette.length < mostColors && palette.every((other) => distance(color, other) > 48))
+    if (palette.length < maxColors && palette.every((other) => distance(color, other) > 48))
       palette.push(color);
   const indexOf = new Map(palette.map((color, index) => [color, index]));
   for (const color of byCount) if (!indexOf.has(color)) indexOf.set(color, nearest(color, palette));

@@ -229,11 +229,11 @@ function badOption(says: string): SvcError {
 }
 
 /** A semaphore. The result releases its slot; further calls have no effect. */
-function atMost(most: number): () => Promise<() => void> {
+function atMost(max: number): () => Promise<() => void> {
   let inside = 0;
   const waiting: (() => void)[] = [];
   return async () => {
-    if (inside >= most) await new Promise<void>((resolve) => waiting.push(resolve));
+    if (inside >= max) await new Promise<void>((resolve) => waiting.push(resolve));
     else inside++;
     let isInside = true;
     return () => {
@@ -627,8 +627,8 @@ function recordOf(message: PlatformaticMessage): ConsumedRecord {
   };
 }
 
-/** Records of one partition in memory. Above `mostQueued` its source is held; at `fewQueued` it is released. */
-const mostQueued = 200;
+/** Records of one partition in memory. Above `maxQueued` its source is held; at `fewQueued` it is released. */
+const maxQueued = 200;
 const fewQueued = 50;
 
 interface PartitionQueuesOptions {
@@ -698,7 +698,7 @@ function createPartitionQueues({ source, handle, onWaiting }: PartitionQueuesOpt
       // For a partition that has moved nothing is committed: its new owner continues from its own offsets.
       if (queues.get(keyOf(queue)) === queue)
         commits.set(keyOf(queue), { topic, partition, offset: offset + 1n, leaderEpoch });
-      if (queue.records.length < mostQueued) changed(queue);
+      if (queue.records.length < maxQueued) changed(queue);
       if (queue.isHeld && queue.records.length <= fewQueued && !signal.aborted) {
         queue.isHeld = false;
         source.release(queue);
@@ -737,7 +737,7 @@ function createPartitionQueues({ source, handle, onWaiting }: PartitionQueuesOpt
 
   function stateOf(partition: Partition): ReturnType<RecordSink['stateOf']> {
     const queue = queues.get(keyOf(partition));
-    if (queue === undefined || queue.records.length < mostQueued) return 'free';
+    if (queue === undefined || queue.records.length < maxQueued) return 'free';
     return queue.isWaiting ? 'waits' : 'full';
   }
 
@@ -755,7 +755,7 @@ function createPartitionQueues({ source, handle, onWaiting }: PartitionQueuesOpt
       if (record.offset < queue.next) return;
       queue.next = record.offset + 1n;
       queue.records.push(record);
-      if (!queue.isHeld && queue.records.length >= mostQueued) {
+      if (!queue.isHeld && queue.records.length >= maxQueued) {
         queue.isHeld = true;
         source.hold(queue);
       }

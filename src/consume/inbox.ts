@@ -92,14 +92,14 @@ function tryTable(dialect: DialectName, table: string): string {
 }
 
 /** Parameters: consumer, milliseconds since the epoch. Deletes `most` rows, by default all. */
-function deleteHandled(dialect: DialectName, table: string, most?: number): string {
+function deleteHandled(dialect: DialectName, table: string, max?: number): string {
   const name = quoteTable(dialect, table);
   const old = `consumer = ? AND handled_at < ${timeOfMs[dialect]}`;
-  if (most === undefined) return placed(dialect, `DELETE FROM ${name} WHERE ${old}`);
-  if (dialect === 'mysql') return `DELETE FROM ${name} WHERE ${old} LIMIT ${most}`;
+  if (max === undefined) return placed(dialect, `DELETE FROM ${name} WHERE ${old}`);
+  if (dialect === 'mysql') return `DELETE FROM ${name} WHERE ${old} LIMIT ${max}`;
   return placed(
     dialect,
-    `DELETE FROM ${name} WHERE (consumer, event_id) IN (SELECT consumer, event_id FROM ${name} WHERE ${old} LIMIT ${most})`,
+    `DELETE FROM ${name} WHERE (consumer, event_id) IN (SELECT consumer, event_id FROM ${name} WHERE ${old} LIMIT ${max})`,
   );
 }
 

@@ -264,12 +264,12 @@ function withPath({ path, error: { code, message, name } }: DecryptFailure): Svc
   return new SvcError(code, `${path}: ${message}`, { name });
 }
 
-/** Ends at the first field that fails after `mostFailures`. */
+/** Ends at the first field that fails after `maxFailures`. */
 async function decrypt<T>(
   envelope: T,
   keys: DecryptionKeys,
   options: DecryptOptions,
-  mostFailures: number,
+  maxFailures: number,
 ): Promise<DecryptResult<T>> {
   const [only, v0] = choicesOf(options);
   if (typeof envelope !== 'object' || envelope === null) return { envelope, decrypted: 0, failures: [] };
@@ -285,7 +285,7 @@ async function decrypt<T>(
     } catch (error) {
       if (!(error instanceof SvcError)) throw error;
       failures.push({ path: field.shownPath, error });
-      if (failures.length === mostFailures) break;
+      if (failures.length === maxFailures) break;
     }
   }
   return { envelope: { ...envelope, [payloadName]: found.payload }, decrypted, failures };

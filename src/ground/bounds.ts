@@ -1,6 +1,6 @@
 /** Above any event of svc: a payload has at most 64 levels and 100,000 values. */
-export const mostDepth = 128;
-export const mostValues = 1_000_000;
+export const maxDepth = 128;
+export const maxValues = 1_000_000;
 
 /** The only JSON tokens that determine depth and width. */
 const structure = /["[\]{},]/g;
@@ -11,7 +11,7 @@ const backslash = 0x5c;
  * `JSON.parse` for untrusted texts: a few megabytes of brackets would become hundreds of megabytes of objects. `undefined` for
  * a text that is not an object or list, that is nested deeper, or that has more values.
  */
-export function parseBounded(text: string, depth = mostDepth, values = mostValues): unknown {
+export function parseBounded(text: string, depth = maxDepth, values = maxValues): unknown {
   if (!isWithin(text, depth, values)) return undefined;
   try {
     return JSON.parse(text);
@@ -28,10 +28,10 @@ export function parseObject(text: string): Readonly<Record<string, unknown>> | u
     : undefined;
 }
 
-function isWithin(text: string, mostDeep: number, most: number): boolean {
+function isWithin(text: string, maxLevels: number, max: number): boolean {
   const first = notSpace.exec(text)?.[0];
   if (first !== '{' && first !== '[') return false;
-  if (text.length <= most && countUpTo(text, '{', mostDeep) + countUpTo(text, '[', mostDeep) <= mostDeep)
+  if (text.length <= max && countUpTo(text, '{', maxLevels) + countUpTo(text, '[', maxLevels) <= maxLevels)
     return true;
   let depth = 0;
   let values = 1;
@@ -42,22 +42,22 @@ function isWithin(text: string, mostDeep: number, most: number): boolean {
     const [mark] = found;
     if (mark === '"') {
       const end = endOfText(text, found.index);
-      if (end < 0 || ++texts > 2 * most) return false;
+      if (end < 0 || ++texts > 2 * max) return false;
       structure.lastIndex = end + 1;
     } else if (mark === ']' || mark === '}') {
       if (--depth < 0) return false;
     } else {
-      if (mark !== ',' && ++depth > mostDeep) return false;
-      if (++values > most) return false;
+      if (mark !== ',' && ++depth > maxLevels) return false;
+      if (++values > max) return false;
     }
   }
   return true;
 }
 
 /** Counts marks inside strings as well: if there are few of them, the text is neither deep nor wide. */
-function countUpTo(text: string, mark: string, most: number): number {
+function countUpTo(text: string, mark: string, max: number): number {
   let count = 0;
-  for (let at = text.indexOf(mark); at >= 0 && count <= most; at = text.indexOf(mark, at + 1)) count++;
+  for (let at = text.indexOf(mark); at >= 0 && count <= max; at = text.indexOf(mark, at + 1)) count++;
   return count;
 }
 

@@ -50,10 +50,10 @@ export function isFile(path: string): boolean {
 }
 
 /** The size limit of keys, tokens, certificates and schemas, which are read as a whole. */
-const mostFileBytes = 1024 ** 2;
+const maxFileBytes = 1024 ** 2;
 
 /** The bytes of a file. Throws `EFBIG` after reading more than `most`, which also ends endless devices. */
-export function readBoundedSync(path: string, most = mostFileBytes): Buffer {
+export function readBoundedSync(path: string, max = maxFileBytes): Buffer {
   const file = openSync(path, 'r');
   try {
     const chunks: Buffer[] = [];
@@ -61,7 +61,7 @@ export function readBoundedSync(path: string, most = mostFileBytes): Buffer {
       const chunk = Buffer.allocUnsafe(64 * 1024);
       const bytes = readSync(file, chunk);
       total += bytes;
-      if (total > most) throw tooLarge(most);
+      if (total > max) throw tooLarge(max);
       if (bytes === 0) return Buffer.concat(chunks);
       chunks.push(chunk.subarray(0, bytes));
     }
@@ -71,20 +71,20 @@ export function readBoundedSync(path: string, most = mostFileBytes): Buffer {
 }
 
 /** Like {@link readBoundedSync}, but asynchronous. */
-export async function readBounded(path: string, most = mostFileBytes): Promise<Buffer> {
+export async function readBounded(path: string, max = maxFileBytes): Promise<Buffer> {
   const chunks: Buffer[] = [];
   let total = 0;
   // `end` is inclusive.
-  for await (const chunk of createReadStream(path, { end: most })) {
+  for await (const chunk of createReadStream(path, { end: max })) {
     chunks.push(chunk as Buffer);
     total += (chunk as Buffer).length;
-    if (total > most) throw tooLarge(most);
+    if (total > max) throw tooLarge(max);
   }
   return Buffer.concat(chunks);
 }
 
-const tooLarge = (most: number): Error =>
-  Object.assign(new Error(`it has more than ${most} bytes`), { code: 'EFBIG' });
+const tooLarge = (max: number): Error =>
+  Object.assign(new Error(`it has more than ${max} bytes`), { code: 'EFBIG' });
 
 /** The part of package.json that svc reads. A field of the wrong type counts as missing. */
 export interface Manifest {

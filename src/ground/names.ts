@@ -61,7 +61,7 @@ interface Nearness {
 }
 
 /** Longer texts are not mistyped names, and slow to compare. */
-const mostCharacters = 200;
+const maxCharacters = 200;
 
 /** The names that a wrong one most likely means, nearest first. */
 export function nearestNames(wrong: string, names: Iterable<string>, nearness: Nearness = {}): string[] {
@@ -105,7 +105,7 @@ function howFar(wanted: string, name: string, limit: number, withBeginnings: boo
 
 /** Unifies spellings that people mix up: `bootstrap_servers`, `bootstrapServers`, `bootstrap-servers`. */
 function squash(name: string): string {
-  return name.slice(0, mostCharacters).toLowerCase().replace(/[-_]/g, '');
+  return name.slice(0, maxCharacters).toLowerCase().replace(/[-_]/g, '');
 }
 
 function lastPart(path: string): string {

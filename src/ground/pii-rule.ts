@@ -67,7 +67,7 @@ export function typeOfName(field: string): PiiType {
 /** One step of a path rule: a key, any one key or element (`*`, `[*]`), or any number of steps (`**`). */
 export type PathStep = { readonly key: string } | '*' | '**';
 
-const most = { characters: 512, steps: 32 };
+const max = { characters: 512, steps: 32 };
 const step =
   /\*\*|\*|\[\*\]|\[\d+\]|\["((?:[^"\\]|\\.)+)"\]|\['((?:[^'\\]|\\.)+)'\]|[^.[\]*\s'"]+(?: +[^.[\]*\s'"]+)*/y;
 
@@ -77,7 +77,7 @@ const step =
  * @returns the steps, or the problem as the end of a sentence
  */
 export function parseRulePath(path: string): readonly PathStep[] | string {
-  if (path.length > most.characters) return `must be a path of at most ${most.characters} characters`;
+  if (path.length > max.characters) return `must be a path of at most ${max.characters} characters`;
   const text = path.trim().replace(/^\$(\.|(?=\[))/, '');
   if (/^[$/]$|^[#/]/.test(text)) return wrong;
   const steps: PathStep[] = [];
@@ -102,7 +102,7 @@ export function parseRulePath(path: string): readonly PathStep[] | string {
   }
   if (steps.length === 0) return wrong;
   if (elements.length > 0) return byNumber(text, elements);
-  return steps.length > most.steps ? `must be a path of at most ${most.steps} steps` : steps;
+  return steps.length > max.steps ? `must be a path of at most ${max.steps} steps` : steps;
 }
 
 /** Rules apply to all elements of an array, as their positions vary from call to call. */

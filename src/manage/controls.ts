@@ -170,7 +170,7 @@ export interface DeadLetters {
   readonly recent: readonly DlqView[];
 }
 
-export const mostDeadLetters = 200;
+export const maxDeadLetters = 200;
 
 /** The query of `GET /actuator/svc/dlq?source=topic`. Times are milliseconds since the epoch. */
 export interface DeadLetterAsk {

@@ -244,7 +244,7 @@ type Rule = (measured: Measured) => Finding | undefined;
 /** A mean of fewer sends is meaningless: the first event of a process waits for its connections. */
 const leastSends = 10;
 /** Targets named in one finding; GET /actuator/svc/targets has all. */
-const mostShown = 3;
+const maxShown = 3;
 const lately = 'in the last five minutes';
 
 const rules: readonly Rule[] = [
@@ -310,8 +310,8 @@ const rules: readonly Rule[] = [
   ({ targets = [] }) => {
     const silent = targets.filter(({ state }) => targetStates[state].level === 'critical');
     if (silent.length === 0) return undefined;
-    const shown = silent.slice(0, mostShown).map(({ target, reason }) => `${target}: ${reason}`);
-    if (silent.length > mostShown) shown.push(`and ${silent.length - mostShown} more`);
+    const shown = silent.slice(0, maxShown).map(({ target, reason }) => `${target}: ${reason}`);
+    if (silent.length > maxShown) shown.push(`and ${silent.length - maxShown} more`);
     return {
       state: 'WARNING',
       text: `${silent.length} of ${targets.length} targets make no events: ${shown.join('; ')}`,

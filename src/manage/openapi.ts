@@ -1,6 +1,6 @@
 import { type actionIds, circuitStates } from '../ground/management.ts';
 import { version } from '../ground/version.ts';
-import { mostDeadLetters, runStates } from './controls.ts';
+import { maxDeadLetters, runStates } from './controls.ts';
 import { versionedJsonType } from './reply.ts';
 
 /** JSON Schema, draft 2020-12. */
@@ -250,7 +250,7 @@ const operations = {
     query: {
       source: { type: 'string', enum: ['topic'] },
       ...{ type: texts, reason: texts, topic: texts, since: past, until: { type: 'string' } },
-      limit: { type: 'integer', minimum: 1, maximum: mostDeadLetters, default: mostDeadLetters },
+      limit: { type: 'integer', minimum: 1, maximum: maxDeadLetters, default: maxDeadLetters },
     },
     answers: { 200: ['DeadLetterReport', 'The dead letters.'] },
     problems: [404, 409, 503],

@@ -7,7 +7,7 @@ import {
   type Controls,
   type DeadLetterAsk,
   type Health,
-  mostDeadLetters,
+  maxDeadLetters,
   type OutboxControls,
   type OutboxReplayRequest,
   type RecoveryAsk,
@@ -41,7 +41,7 @@ async function readFields(
   return refusal === undefined ? body : { refusal };
 }
 
-const mostInAMinute = 6;
+const maxInAMinute = 6;
 const minuteMs = 60_000;
 
 /** Rate limits of actions. */
@@ -54,7 +54,7 @@ class ActionLimits {
     const lately = (this.#begun.get(what) ?? []).filter((atMs) => nowMs - atMs < minuteMs);
     this.#begun.set(what, lately);
     const [first] = lately;
-    if (first !== undefined && lately.length >= mostInAMinute)
+    if (first !== undefined && lately.length >= maxInAMinute)
       return Math.ceil((first + minuteMs - nowMs) / 1_000);
     lately.push(nowMs);
     return undefined;
@@ -67,14 +67,14 @@ class ActionLimits {
 }
 
 function tooOften(seconds: number): Reply {
-  const detail = `This action was started ${mostInAMinute} times within a minute. Try again in ${seconds} s.`;
+  const detail = `This action was started ${maxInAMinute} times within a minute. Try again in ${seconds} s.`;
   return problem(429, detail, { 'retry-after': String(seconds) });
 }
 
-const askAgainSeconds = 5;
+const retryAfterSeconds = 5;
 
 function isBusy(detail: string): Reply {
-  return problem(409, detail, { 'retry-after': String(askAgainSeconds) });
+  return problem(409, detail, { 'retry-after': String(retryAfterSeconds) });
 }
 
 type Fields = Readonly<Record<string, unknown>>;
@@ -115,13 +115,13 @@ const isText = (value: unknown): boolean => typeof value === 'string' && value !
 const text: Check = (value) =>
   isText(value) ? undefined : 'must be a string; only events with this value are sent.';
 
-const mostTexts = 100;
+const maxTexts = 100;
 
 const texts: Check = (value) => {
   const all = Array.isArray(value) ? value : [value];
-  return all.length > 0 && all.length <= mostTexts && all.every(isText)
+  return all.length > 0 && all.length <= maxTexts && all.every(isText)
     ? undefined
-    : `must be a string or a list of up to ${mostTexts}; only events with one of these values are sent.`;
+    : `must be a string or a list of up to ${maxTexts}; only events with one of these values are sent.`;
 };
 
 const oneOf =
@@ -298,7 +298,7 @@ const checksOfDeadLettersEndpoint = {
   topic: texts,
   since: past,
   until: pastOrFuture,
-  limit: limitUpTo(mostDeadLetters),
+  limit: limitUpTo(maxDeadLetters),
 };
 const lists: readonly string[] = ['type', 'reason', 'topic'];
 
@@ -349,15 +349,15 @@ function askOfOfDeadLettersEndpoint({
       DeadLetterAsk,
       'types' | 'reasons' | 'topics'
     >),
-    limit: limit === undefined ? mostDeadLetters : Number(limit),
+    limit: limit === undefined ? maxDeadLetters : Number(limit),
   };
 }
 
-function limitUpTo(most: number): (value: unknown) => string | undefined {
+function limitUpTo(max: number): (value: unknown) => string | undefined {
   return (value) =>
-    typeof value === 'string' && /^[1-9]\d{0,3}$/.test(value) && Number(value) <= most
+    typeof value === 'string' && /^[1-9]\d{0,3}$/.test(value) && Number(value) <= max
       ? undefined
-      : `must be a whole number from 1 to ${most}.`;
+      : `must be a whole number from 1 to ${max}.`;
 }
 
 /** What the server knows of a request. */

@@ -26,7 +26,7 @@ import {
 } from '../ground/http.ts';
 import { startOwnWork } from '../ground/lifecycle.ts';
 import { minTokenLength, type ShowDetails } from '../ground/management.ts';
-import { logger, printable, type QuietLog, throttledLog } from '../observe/logger.ts';
+import { logger, printable, type ThrottledLog, throttledLog } from '../observe/logger.ts';
 import type { Controls } from './controls.ts';
 import { type JsonBody, problem, type Reply, versionedJsonType } from './reply.ts';
 import { type ExposedRoute, exposedRoutes } from './routes.ts';
@@ -71,7 +71,7 @@ const serverLimits: ServerOptions = {
   requireHostHeader: false,
 };
 /** A connection ends after this number of requests; a scraper opens another one. */
-const mostRequests = 1_000;
+const maxRequests = 1_000;
 
 /**
  * Starts the management server; resolves when it listens. It is unref'd. If it cannot listen, it logs one warning and returns
@@ -141,7 +141,7 @@ function createManagementServer(respondOptions: RespondOptions): Server {
     });
   };
   const server = createServer(serverLimits, onRequest);
-  server.maxRequestsPerSocket = mostRequests;
+  server.maxRequestsPerSocket = maxRequests;
   // HTTP instrumentations patch `emit` of the class: scrapes and probes are not requests of the application.
   server.emit = EventEmitter.prototype.emit;
   // Endpoints check the headers first, and request the body themselves.
@@ -207,7 +207,7 @@ interface RespondOptions {
   readonly showDetails: ShowDetails;
   readonly readinessNeedsBroker: boolean;
   readonly controls: Controls;
-  readonly sayRefused: QuietLog;
+  readonly sayRefused: ThrottledLog;
 }
 
 /**
@@ -441,7 +441,7 @@ function digest(text: string): Buffer {
 /** A nonce is valid once, for this time. */
 const nonceMs = 30_000;
 /** Used nonces that have not expired: only clients with a token add any. */
-const mostUsed = 1_000;
+const maxNonces = 1_000;
 
 /** Proves to svc's own commands that this server has their token, and checks their proof (`ground/http.ts`). */
 interface Prover {
@@ -471,7 +471,7 @@ function createProver({ token, actionToken }: GuardPolicy, process: string): Pro
     const [untilMs, nowMs] = [Number.parseInt(nonce, 10), clock.monotonic()];
     if (!isSameProof(nonce, nonceOf(untilMs, challenge)) || untilMs < nowMs) return false;
     for (const [each, overMs] of used) if (overMs < nowMs) used.delete(each);
-    if (used.has(nonce) || used.size >= mostUsed) return false;
+    if (used.has(nonce) || used.size >= maxNonces) return false;
     used.set(nonce, untilMs);
     return true;
   }
@@ -512,12 +512,12 @@ function createProver({ token, actionToken }: GuardPolicy, process: string): Pro
   };
 }
 
-export const mostConnections = 64;
-export const mostOfOneAddress = 32;
+export const maxConnections = 64;
+export const maxOfOneAddress = 32;
 /** Pipelined requests per connection. svc's own clients send none. */
-export const mostWaiting = 8;
+export const maxWaiting = 8;
 /** Unsent bytes of answers, over all connections. */
-export const mostUnsentBytes = 32 * 1024 * 1024;
+export const maxUnsentBytes = 32 * 1024 * 1024;
 
 interface OpenConnection {
   readonly address: string | undefined;
@@ -538,9 +538,9 @@ class Connections {
     const isOfAddress = (connection: OpenConnection): boolean => connection.address === address;
     const ofAddress = [...this.#open.values()].filter(isOfAddress).length;
     const isAccepted =
-      ofAddress >= mostOfOneAddress
+      ofAddress >= maxOfOneAddress
         ? this.#closeIdle(isOfAddress)
-        : this.#open.size < mostConnections || this.#closeIdle(() => true);
+        : this.#open.size < maxConnections || this.#closeIdle(() => true);
     if (!isAccepted) {
       socket.destroy();
       return;
@@ -556,7 +556,7 @@ class Connections {
     if (!connection.isBusy) {
       connection.isBusy = true;
       begin();
-    } else if (connection.waiting.length < mostWaiting) connection.waiting.push(begin);
+    } else if (connection.waiting.length < maxWaiting) connection.waiting.push(begin);
     else socket.destroy();
   }
 
@@ -569,7 +569,7 @@ class Connections {
     let unsent = 0;
     for (const each of this.#open.keys()) unsent += each.writableLength;
     for (const each of [...this.#open.keys()]) {
-      if (unsent <= mostUnsentBytes || each === socket) return;
+      if (unsent <= maxUnsentBytes || each === socket) return;
       if (each.writableLength === 0) continue;
       unsent -= each.writableLength;
       each.destroy();
@@ -606,7 +606,7 @@ function hasBody({ headers }: IncomingMessage): boolean {
 }
 
 /** No endpoint needs more. */
-const mostBytes = 16 * 1024;
+const maxBytes = 16 * 1024;
 const jsonTypes = /^application\/(?:json|vnd\.[\w.-]+\.actuator\.v3\+json)$/;
 
 /** Never rejects. The headers are checked before the body is read. */
@@ -621,14 +621,14 @@ async function readJsonBody(request: IncomingMessage, askForBody: () => void): P
       'The body must be application/json or application/vnd.<name>.actuator.v3+json, in UTF-8 and not compressed.';
     return { refusal: problem(415, detail) };
   }
-  if (Number(length) > mostBytes) return tooLarge;
+  if (Number(length) > maxBytes) return tooLarge;
   askForBody();
   const chunks: Buffer[] = [];
   let bytes = 0;
   try {
     for await (const chunk of request.iterator({ destroyOnReturn: false })) {
       bytes += (chunk as Buffer).length;
-      if (bytes > mostBytes) return tooLarge;
+      if (bytes > maxBytes) return tooLarge;
       chunks.push(chunk as Buffer);
     }
     const value = JSON.parse(Buffer.concat(chunks).toString('utf8')) as unknown;
@@ -640,7 +640,7 @@ async function readJsonBody(request: IncomingMessage, askForBody: () => void): P
   return { refusal: problem(400, 'The body is not a JSON object.') };
 }
 
-const tooLarge: JsonBody = { refusal: problem(413, `The body is larger than ${mostBytes} bytes.`) };
+const tooLarge: JsonBody = { refusal: problem(413, `The body is larger than ${maxBytes} bytes.`) };
 
 function isJson(contentType: string): boolean {
   const [type = '', ...parameters] = contentType.split(';').map((part) => part.trim().toLowerCase());

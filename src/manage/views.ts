@@ -169,7 +169,7 @@ function consoleFacts(parts: ConsoleParts): Omit<ConsoleDocument, 'actions' | 'h
       outbox: ofOutbox === null ? null : (circuitStates[ofOutbox] as CircuitState),
     },
     connections: traffic ?? { connectionCount: null, inFlightRequests: null, requestLatencyAvg: null },
-    types: types.slice(0, mostTypes),
+    types: types.slice(0, maxTypes),
     typeCount: types.length,
     targets: sources.captureTargets(),
     deadLetters: { waiting: sources.dlqWaiting(), recent: recentDlqOf(sources) },
@@ -216,7 +216,7 @@ export interface ConsoleDocument {
   readonly backup: BackupState;
   readonly breakers: { readonly broker: CircuitState; readonly outbox: CircuitState | null };
   readonly connections: BrokerView;
-  /** The busiest, {@link mostTypes} at most. */
+  /** The busiest, {@link maxTypes} at most. */
   readonly types: readonly TypeFacts[];
   readonly typeCount: number;
   /** Of the busiest types; empty if the page has them already. */
@@ -277,7 +277,7 @@ export interface History {
   readonly circuit: readonly number[];
 }
 
-const mostTypes = 100;
+const maxTypes = 100;
 
 /** Sampled every ten seconds, beside the counts for the thresholds. */
 export interface Levels {
@@ -356,9 +356,9 @@ function percentileMs(buckets: readonly number[], share: number): number | null 
 const tenth = (value: number): number => Math.round(value * 10) / 10;
 
 /** The number of types, the busiest since the start. */
-export const mostTrends = 50;
+export const maxTrends = 50;
 /** Ten minutes. */
-const mostSteps = 60;
+const maxSteps = 60;
 
 interface Trends {
   step(): void;
@@ -372,7 +372,7 @@ export function createTrends(read: () => ReadonlyMap<string, number>): Trends {
     readonly events: readonly number[];
   }
   const busiest = (): [string, number][] =>
-    [...read()].sort(([, one], [, other]) => other - one).slice(0, mostTrends);
+    [...read()].sort(([, one], [, other]) => other - one).slice(0, maxTrends);
   let seen = new Map<string, Seen>(busiest().map(([type, total]) => [type, { total, events: [] }]));
   return {
     step() {
@@ -380,7 +380,7 @@ export function createTrends(read: () => ReadonlyMap<string, number>): Trends {
         busiest().map(([type, total]) => {
           const before = seen.get(type);
           const events =
-            before === undefined ? [] : [...before.events, total - before.total].slice(-mostSteps);
+            before === undefined ? [] : [...before.events, total - before.total].slice(-maxSteps);
           return [type, { total, events }];
         }),
       );

@@ -171,9 +171,9 @@ export function printableJson(value: unknown, indent?: number): string {
 }
 
 /** Names come first and reasons last, so the middle is cut. */
-function cutMiddle(text: string, most: number): string {
-  if (text.length <= most) return text;
-  return `${text.slice(0, Math.ceil(most / 2))}…${text.slice(-Math.floor(most / 2))}`;
+function cutMiddle(text: string, max: number): string {
+  if (text.length <= max) return text;
+  return `${text.slice(0, Math.ceil(max / 2))}…${text.slice(-Math.floor(max / 2))}`;
 }
 
 /** By UTF-16 unit, as in JSON. */
@@ -294,14 +294,14 @@ export interface ThrottledLogOptions {
   readonly saysLeftOut?: boolean;
 }
 
-export type QuietLog = (key: string, message: string, fields?: LogFields | LogLines) => void;
+export type ThrottledLog = (key: string, message: string, fields?: LogFields | LogLines) => void;
 
 /** For messages that any call may cause. */
 export function throttledLog({
   level = 'error',
   intervalMs = quietMs,
   saysLeftOut = true,
-}: ThrottledLogOptions = {}): QuietLog {
+}: ThrottledLogOptions = {}): ThrottledLog {
   const lines = new Map<string, { saidAtMs: number; leftOut: number }>();
   return (key, message, fields) => {
     const known = lines.has(key) || lines.size < maxKeys ? key : '';

@@ -77,34 +77,31 @@ function foreignApi(other: string | undefined): string | undefined {
 const numbersOf = (version: string): number[] => version.split('.').slice(0, 2).map(Number);
 
 /** The providers that an application has passed to `SvcInstrumentation`. They precede the registered ones. */
-interface HandedOver {
+interface GivenProviders {
   tracers: TracerProvider | undefined;
   meters: MeterProvider | undefined;
   /** Called when the meter provider changes, which the API does not report. */
   onMeters: (() => void) | undefined;
 }
 
-const handedOver = shared<HandedOver>('providers', () => ({
+const givenProviders = shared<GivenProviders>('providers', () => ({
   tracers: undefined,
   meters: undefined,
   onMeters: undefined,
 }));
 
 /** Sets the providers; `undefined`: the registered ones. */
-export function handOverProviders({
-  tracers,
-  meters,
-}: Partial<Pick<HandedOver, 'tracers' | 'meters'>>): void {
+export function setProviders({ tracers, meters }: Partial<Pick<GivenProviders, 'tracers' | 'meters'>>): void {
   loadOtelApi();
-  Object.assign(handedOver, { tracers, meters });
-  handedOver.onMeters?.();
+  Object.assign(givenProviders, { tracers, meters });
+  givenProviders.onMeters?.();
 }
 
 /** Replaces the listener. Returns a function that removes it. */
 export function listenToMeters(listener: () => void): () => void {
-  handedOver.onMeters = listener;
+  givenProviders.onMeters = listener;
   return () => {
-    if (handedOver.onMeters === listener) handedOver.onMeters = undefined;
+    if (givenProviders.onMeters === listener) givenProviders.onMeters = undefined;
   };
 }
 
@@ -113,14 +110,14 @@ let settled: TracerProvider | undefined;
 
 /** The provider that was passed, else the registered one; `undefined` if both are missing. */
 function tracerProvider(): TracerProvider | undefined {
-  const { tracers } = handedOver;
+  const { tracers } = givenProviders;
   if (tracers !== undefined && tracers !== settled && hasDelegate(tracers)) settled = tracers;
   return tracers !== undefined && tracers === settled ? tracers : otelApi()?.trace.getTracerProvider();
 }
 
 /** Like `tracerProvider`. Without a registered one: the API's no-op. */
 export function meterProvider(): MeterProvider | undefined {
-  return handedOver.meters ?? otelApi()?.metrics.getMeterProvider();
+  return givenProviders.meters ?? otelApi()?.metrics.getMeterProvider();
 }
 
 /**

@@ -68,7 +68,7 @@ function headOf(metric: MetricData): string {
 
 /** `{eventType="A"}` by attributes: about as many as there are series of one family. */
 const labels = new Map<string, string>();
-const mostLabels = 10_000;
+const maxLabels = 10_000;
 /** The same by object, which the ledger keeps per event type. */
 const labelsByObject = new WeakMap<object, string>();
 
@@ -90,7 +90,7 @@ function labelsByKey(attributes: DataPoint<number>['attributes']): string {
     .split('\n')
     .at(-1) as string;
   const text = line.slice(1, line.lastIndexOf(' '));
-  if (labels.size >= mostLabels) labels.clear();
+  if (labels.size >= maxLabels) labels.clear();
   labels.set(key, text);
   return text;
 }

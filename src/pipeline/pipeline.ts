@@ -109,7 +109,7 @@ export function createPipeline(parts: PipelineParts): Pipeline {
       try {
         event = serialize(protect(eventId, taken, trace), taken, trace);
       } catch (error) {
-        const canWait = mayWait && keyWait?.hasRoom && error instanceof UnsealedError;
+        const canWait = mayWait && keyWait?.hasSpace && error instanceof UnsealedError;
         if (!canWait) trace.end('refused');
         if (!canWait) throw error;
         event = () => serialize((error as UnsealedError).seal(), taken, trace);
@@ -293,7 +293,7 @@ interface KeyWaitOptions {
 
 /** A publisher whose events wait in memory for a key, up to a limit. Later events wait behind them, so all keep their order. */
 interface KeyWait extends Publisher {
-  readonly hasRoom: boolean;
+  readonly hasSpace: boolean;
   /** `seal` makes the event, or throws. `refused`: the time is over, or `seal` failed for a reason other than its key. */
   publishLater(eventType: string, seal: () => SerializedEvent): Promise<Outcome>;
   /** Resolves when no event waits. */
@@ -353,7 +353,7 @@ function createKeyWait(options: KeyWaitOptions): KeyWait {
   }
 
   return {
-    get hasRoom() {
+    get hasSpace() {
       return waiting.length < maxEvents;
     },
     // An event without encrypted fields passes a full wait: waiting would refuse it, and it can be sent.

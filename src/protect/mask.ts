@@ -86,9 +86,9 @@ function lastPoints(text: string, count: number): string {
 }
 
 /** The number of code points, counted up to `most`. */
-function countPoints(text: string, most: number): number {
+function countPoints(text: string, max: number): number {
   let count = 0;
-  for (let at = 0; at < text.length && count < most; count++) at += isHigh(text, at) ? 2 : 1;
+  for (let at = 0; at < text.length && count < max; count++) at += isHigh(text, at) ? 2 : 1;
   return count;
 }
 
@@ -167,7 +167,7 @@ function differing(text: string, masked: string): string {
 }
 
 const longest = 128;
-const mostWords = 6;
+const maxWords = 6;
 
 /** WEAK `J******e`, NORMAL `J*** D***`, STRONG `****`; a name of one letter shows nothing. */
 function maskName(text: string, level: PiiLevel): string {
@@ -190,7 +190,7 @@ function maskName(text: string, level: PiiLevel): string {
     while (end < name.length && isSpace(name, end)) end++;
     at = end;
   }
-  return words > mostWords ? fullMask : masked;
+  return words > maxWords ? fullMask : masked;
 }
 
 function isSpace(text: string, at: number): boolean {
@@ -206,7 +206,7 @@ const form = lazyPattern(
 const digits = lazyPattern(String.raw`\p{Nd}`, 'gu');
 const numbers = lazyPattern(String.raw`\p{N}`, 'gu');
 const threeGroups = /^(\d{3})(-?)(\d{3,4})-?(\d{4})$/;
-const most = 20;
+const max = 20;
 
 /**
  * WEAK hides the last 4 digits. NORMAL turns three groups into `010-****-5678`, and keeps the last 4 digits of other numbers (2
@@ -216,7 +216,7 @@ const most = 20;
 function maskPhone(text: string, level: PiiLevel): string {
   if (text.length > 64 || !form().test(text)) return fullMask;
   const count = text.match(digits())?.length ?? 0;
-  if (count < 7 || count > most) return fullMask;
+  if (count < 7 || count > max) return fullMask;
   const groups = threeGroups.exec(text);
   switch (level) {
     case 'WEAK':

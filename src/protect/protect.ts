@@ -889,7 +889,7 @@ interface Contents {
 }
 
 /** Longer binary data is not searched as text. */
-const mostSearchedBytes = 65_536;
+const maxSearchedBytes = 65_536;
 const nothingKnown: Contents = { parts: [], inner: [], isWhole: false };
 
 /** Everything that can be read from an object. `isWhole` is false if a part cannot be read. */
@@ -956,7 +956,7 @@ interface HoldingRules {
 }
 
 /** Objects of classes without `toJSON` that are searched from one object. */
-const mostOthers = 500;
+const maxOthers = 500;
 const objectsBetweenLooks = 128;
 /** A list of this length without objects is remembered, as each object that holds it would read it again. */
 const many = 64;
@@ -977,9 +977,9 @@ function mayHoldMarked(root: object): boolean {
 }
 
 /** How many values may still be read after this object; negative: it needs the full search. */
-function leftAfter(object: object, most: number, levels: number): number {
+function leftAfter(object: object, max: number, levels: number): number {
   if (levels === 0) return -1;
-  let left = most;
+  let left = max;
   if (Array.isArray(object)) {
     const { length } = object;
     if (length > left) return -1;
@@ -1055,7 +1055,7 @@ function heldMarked(
       }
       if (types.isDate(value) || types.isAnyArrayBuffer(value) || ArrayBuffer.isView(value)) continue;
       const isNextOther = isOther || !(builtInPrototypes.has(prototype) || marks !== null || isTold(value));
-      if (withoutMarks.has(value) || (isNextOther && others.size === mostOthers)) continue;
+      if (withoutMarks.has(value) || (isNextOther && others.size === maxOthers)) continue;
       if (isNextOther) others.add(value);
       waiting.push(value);
     }
@@ -1149,7 +1149,7 @@ const builtInSource = /\[native code\]/;
 
 /** The text of a list of characters, or of their code points. */
 function textsOfList(list: readonly unknown[]): readonly string[] {
-  if (list.length < 2 || list.length > mostSearchedBytes) return [];
+  if (list.length < 2 || list.length > maxSearchedBytes) return [];
   if (list.every((each) => typeof each === 'string' && each.length <= 2)) return [list.join('')];
   if (!list.every((each) => Number.isInteger(each) && (each as number) >= 0 && (each as number) <= 0x10_ffff))
     return [];
@@ -1161,7 +1161,7 @@ function textsOfList(list: readonly unknown[]): readonly string[] {
 
 function binary(value: ArrayBufferLike | ArrayBufferView): Contents {
   const isOfBytes = !ArrayBuffer.isView(value) || types.isUint8Array(value) || value instanceof DataView;
-  if (!isOfBytes || value.byteLength > mostSearchedBytes) return nothingKnown;
+  if (!isOfBytes || value.byteLength > maxSearchedBytes) return nothingKnown;
   const bytes = ArrayBuffer.isView(value)
     ? Buffer.from(value.buffer, value.byteOffset, value.byteLength)
     : Buffer.from(value);
@@ -1189,7 +1189,7 @@ function shownBy(value: object): unknown[] {
   const shown: unknown[] = [attempt(() => String(value)), attempt(() => value.valueOf())];
   for (let level = Object.getPrototypeOf(value); level !== null; level = Object.getPrototypeOf(level)) {
     if (level === Object.prototype) break;
-    for (const key of Reflect.ownKeys(level).slice(0, mostGetters)) {
+    for (const key of Reflect.ownKeys(level).slice(0, maxGetters)) {
       if (Object.getOwnPropertyDescriptor(level, key)?.get === undefined) continue;
       shown.push(attempt(() => Reflect.get(value, key)));
     }
@@ -1214,7 +1214,7 @@ function shownInside(value: object): readonly unknown[] {
   return attempt(() => (keepsPrivate(value) ? shownBy(value).filter(isTextual) : [])) ?? [];
 }
 
-const mostGetters = 100;
+const maxGetters = 100;
 
 const dataClasses = new WeakMap<object, boolean>();
 const builtInPrototypes = new Set<object | null>([
@@ -1270,9 +1270,9 @@ export function copyOf(object: Record<string, unknown>, { left }: Budget): Recor
 }
 
 /** The number of keys, at most `most` + 1. Copying an object of millions of keys takes seconds, counting them less. */
-function countKeys(object: object, most: number): number {
+function countKeys(object: object, max: number): number {
   let count = 0;
-  for (const _ in object) if (++count > most) break;
+  for (const _ in object) if (++count > max) break;
   return count;
 }
 
@@ -1528,7 +1528,7 @@ function hasToJson(value: object): value is HasToJson {
 export const shortestShown = { text: 5, number: 8, anywhere: 10 };
 const number = /^-?\d+(?:\.\d+)?$/;
 /** NFKC composes at most this many characters into one. */
-const mostComposed = 4;
+const maxComposed = 4;
 
 export interface ClearText {
   readonly of: 'key' | 'header';
@@ -1558,7 +1558,7 @@ class ClearTexts {
       this.#formsOf(text).map((each) => foldedOf(of, fold(each))),
     );
     if (this.#longest === 0) this.#longest = Math.max(1, ...this.#folded.map(({ text }) => text.length));
-    if (plain.length > this.#longest * mostComposed) return;
+    if (plain.length > this.#longest * maxComposed) return;
     const folded = fold(plain);
     this.#compare(folded);
     if (this.#folded.some(({ letters }) => letters !== '')) this.#compareLetters(squeeze(folded));
@@ -1662,8 +1662,8 @@ function isInWord(text: string, at: number): boolean {
 }
 
 /** Nested encodings, such as JSON in a URL in JSON. */
-const mostLevels = 8;
-const mostReadings = 48;
+const maxLevels = 8;
+const maxReadings = 48;
 const base64Run = /[A-Za-z0-9+/_-]{11,}={0,2}/g;
 const hexRun = /(?:0x|\\x)?[0-9a-f]{2}(?:[\s:,-]{0,2}(?:0x|\\x)?[0-9a-f]{2}){4,}/gi;
 const mayBeEscaped =
@@ -1678,14 +1678,14 @@ function readingsOf(text: string, spend: (length: number) => void): readonly str
   if (!mayBeEscaped.test(text)) return [];
   const readings = new Set<string>();
   let level = [text];
-  for (let depth = 0; depth < mostLevels && level.length > 0; depth++) {
+  for (let depth = 0; depth < maxLevels && level.length > 0; depth++) {
     const next: string[] = [];
     for (const each of level) {
       for (const [sign, decode] of decoders) {
         if (!sign.test(each)) continue;
         const reading = decode(each);
         if (reading === each || reading === text || readings.has(reading)) continue;
-        if (readings.size === mostReadings) return [...readings];
+        if (readings.size === maxReadings) return [...readings];
         spend(reading.length);
         readings.add(reading);
         next.push(reading);

@@ -90,7 +90,7 @@ export interface Broker {
   connect(): Promise<SendResult>;
   send(topic: string, partition: number | undefined, records: readonly BrokerRecord[]): Promise<SendResult>;
   /** Optional: unrefs sends in flight to a cluster that does not answer, so that they do not keep the process alive. */
-  letGo?(): void;
+  unref?(): void;
   /** Number of partitions of a topic. `undefined`: unknown to the broker. */
   partitionsFor(topic: string): Promise<number | undefined>;
   /** Optional, for a client with connections. Synchronous; `undefined`: not loaded yet. */

@@ -86,7 +86,7 @@ function guarded(name: string, broker: Broker, limitMs: number): Broker {
     }
   }
   return {
-    ...{ name, traffic: broker.traffic?.bind(broker), letGo: broker.letGo?.bind(broker) },
+    ...{ name, traffic: broker.traffic?.bind(broker), unref: broker.unref?.bind(broker) },
     heldBack: broker.heldBack?.bind(broker),
     connect: () => settle(async () => broker.connect()),
     send: (topic, partition, records) => settle(async () => broker.send(topic, partition, records)),

@@ -55,12 +55,12 @@ export interface EventForm {
 /** Events share buffers of this size. A buffer is retained until its last event ends, so it is small. */
 const sharedBytes = 16_384;
 /** Longer texts get their own buffer. */
-const mostShared = sharedBytes / 4;
+const maxShared = sharedBytes / 4;
 
 /** Reserved for `publishedAt` in JSON, so that a value is copied at once. */
 const gapBytes = 24;
 /** Bytes that the last character of a cut text may have needed. */
-const mostOfOne = 4;
+const maxBytesOfCharacter = 4;
 
 let shared: Buffer = Buffer.alloc(0);
 let used = 0;
@@ -84,7 +84,7 @@ export class EventValue {
     let characters = before.length + gapBytes;
     for (const piece of after) characters += piece.length;
     this.form = form;
-    if (characters > mostShared) {
+    if (characters > maxShared) {
       this.bytes = Buffer.allocUnsafeSlow(gapBytes + byteLength(before, after, encoding));
       this.start = 0;
     } else {
@@ -96,7 +96,7 @@ export class EventValue {
     let end = writeAll(this.bytes, middle + gapBytes, after, encoding);
     if (this.bytes === shared) {
       // The write shows whether it fits, because counting costs as much.
-      if (end > shared.length - mostOfOne) {
+      if (end > shared.length - maxBytesOfCharacter) {
         nextPiece();
         this.bytes = shared;
         this.start = 0;

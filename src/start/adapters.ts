@@ -138,9 +138,9 @@ export function openBroker(name: string, settings: BrokerSettings): Broker {
     name,
     connect: () => orFailure((broker) => broker.connect()),
     send: (topic, partition, records) => orFailure((broker) => broker.send(topic, partition, records)),
-    letGo: () =>
+    unref: () =>
       void load.started()?.then(
-        (broker) => broker.letGo?.(),
+        (broker) => broker.unref?.(),
         () => {},
       ),
     ...lazy(load, ['partitionsFor', 'describe']),

@@ -224,17 +224,17 @@ export function brokerContract(get: () => BrokerUnderTest): readonly ContractCas
     assert.equal(idle?.inFlightRequests, 0);
     const latency = idle?.requestLatencyAvg ?? Number.NaN;
     assert.ok(latency >= 0 && latency < 10_000, String(latency));
-    let most = 0;
+    let max = 0;
     const sending = broker.send(topic, 0, [recordOf('x'.repeat(500_000))]).finally(() => {
       sent = true;
     });
     let sent = false;
     while (!sent) {
-      most = Math.max(most, broker.traffic()?.inFlightRequests ?? 0);
+      max = Math.max(max, broker.traffic()?.inFlightRequests ?? 0);
       await new Promise((resolve) => setImmediate(resolve));
     }
     await sending;
-    assert.equal(most, 1);
+    assert.equal(max, 1);
     assert.equal(broker.traffic()?.inFlightRequests, 0);
     await broker.close(1_000);
     await new Promise((resolve) => setTimeout(resolve, 20));

@@ -13,7 +13,7 @@ interface Known {
 }
 
 const known: Known = shared('writing-views', () => ({ version: 0, told: new Map(), made: new Map() }));
-const mostMade = 1_000;
+const maxMade = 1_000;
 
 /** Changes whenever a statement may have become another kind. */
 function writingViewsVersion(): number {
@@ -42,7 +42,7 @@ export const writingViews = {
 function addWritingView(dialect: Dialect, name: string): void {
   const made = known.made.get(dialect) ?? new Set();
   known.made.set(dialect, made);
-  if (made.has(name.toLowerCase()) || made.size >= mostMade) return;
+  if (made.has(name.toLowerCase()) || made.size >= maxMade) return;
   made.add(name.toLowerCase());
   known.version++;
 }
@@ -133,7 +133,7 @@ const mysqlPrefix = /^(?:set\s+statement\b[\s\S]*?\bfor\s+|execute\s+immediate\s
 const mysqlControl = new RegExp(`^(?:${mysqlWords.join('|')})`, 'i');
 
 const longestKept = 500;
-const mostKept = 1_000;
+const maxKept = 1_000;
 /** A cache: applications send the same texts again and again. */
 const kept: Readonly<Record<Dialect, Map<string, StatementKind>>> = {
   postgres: new Map(),
@@ -157,7 +157,7 @@ export function kindOf(text: string, dialect: Dialect): StatementKind {
   if (known !== undefined) return known;
   const kind = readKind(text, dialect);
   // Texts with inline values never repeat.
-  if (kinds.size >= mostKept) kinds.clear();
+  if (kinds.size >= maxKept) kinds.clear();
   kinds.set(text, kind);
   return kind;
 }

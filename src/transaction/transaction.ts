@@ -449,7 +449,7 @@ interface BufferedRow {
 }
 
 /** The maximum in memory: the call that adds the last one waits until the database has them. */
-const mostRows = 50;
+const maxRows = 50;
 
 /** Rows that are written together, before the application's next statement or in one write with its COMMIT. */
 class BufferedRows {
@@ -460,7 +460,7 @@ class BufferedRows {
   }
 
   get isFull(): boolean {
-    return this.rows.length >= mostRows;
+    return this.rows.length >= maxRows;
   }
 
   add(row: BufferedRow): void {

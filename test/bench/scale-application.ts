@@ -53,7 +53,7 @@ interface Told {
   readonly startCpuMs: number;
   readonly startMb: number;
   readonly callUs: number;
-  readonly mostMb: number;
+  readonly maxMb: number;
 }
 
 const program = `
@@ -73,13 +73,13 @@ const program = `
   await Promise.all(Array.from({ length: 256 }, caller));
   if (process.argv[3] === 'away') {
     const { cpuMs, mb } = used();
-    console.log(JSON.stringify({ startMs, startCpuMs: start.cpuMs, startMb: start.mb, callUs: (cpuMs - start.cpuMs) * 1000 / calls, mostMb: mb }));
+    console.log(JSON.stringify({ startMs, startCpuMs: start.cpuMs, startMb: start.mb, callUs: (cpuMs - start.cpuMs) * 1000 / calls, maxMb: mb }));
     // Nothing of what waits is measured any more.
     process.kill(process.pid, 'SIGKILL');
   }
   process.on('exit', () => {
     const { cpuMs, mb } = used();
-    console.log(JSON.stringify({ startMs, startCpuMs: start.cpuMs, startMb: start.mb, callUs: (cpuMs - start.cpuMs) * 1000 / calls, mostMb: mb, bytes }));
+    console.log(JSON.stringify({ startMs, startCpuMs: start.cpuMs, startMb: start.mb, callUs: (cpuMs - start.cpuMs) * 1000 / calls, maxMb: mb, bytes }));
   });
 `;
 
@@ -111,7 +111,7 @@ export async function applicationScale(
     };
     figures.push(
       ...[compare('startMs', 'ms'), compare('startCpuMs', 'ms of CPU'), compare('startMb', 'MB')],
-      ...(each.calls === undefined ? [] : [compare('callUs', 'us of CPU a call'), compare('mostMb', 'MB')]),
+      ...(each.calls === undefined ? [] : [compare('callUs', 'us of CPU a call'), compare('maxMb', 'MB')]),
     );
     progress(`${name}: measured`);
     rmSync(folder, { recursive: true, force: true });

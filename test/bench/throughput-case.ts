@@ -78,9 +78,9 @@ function syncTaker(createOrder: () => Promise<unknown>, outstanding: () => numbe
   return { publish: (onAck) => void createOrder().then(onAck), outstanding };
 }
 
-function runAsync(taker: Taker, most: number): Case['run'] {
+function runAsync(taker: Taker, max: number): Case['run'] {
   return ({ events, perSecond }) =>
-    perSecond === undefined ? flood(taker, events, most) : paced(taker, events, perSecond);
+    perSecond === undefined ? flood(taker, events, max) : paced(taker, events, perSecond);
 }
 
 async function measure(one: Case, order: Order): Promise<Run> {

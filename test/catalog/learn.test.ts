@@ -136,8 +136,8 @@ describe('names that are data', () => {
   });
 
   it('that no source has wait, untold, until ten objects show that they are fields', () => {
-    const rows = (count: number, most: number) =>
-      Array.from({ length: count }, (_, at) => ({ id: at, ...(at < most && { placed_at: 'x' }) }));
+    const rows = (count: number, max: number) =>
+      Array.from({ length: count }, (_, at) => ({ id: at, ...(at < max && { placed_at: 'x' }) }));
     const nine = learn(rows(9, 9));
     assert.deepEqual([Object.keys(nine.shape.properties as object), nine.held], [['id'], 1]);
     const ten = learn(rows(10, 5));

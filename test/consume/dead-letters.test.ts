@@ -8,7 +8,7 @@ interface Message {
 }
 
 /** Fails as the client does where its broker refuses a record of more bytes than these. */
-function producerOf(client: 'kafkajs' | 'platformatic', mostBytes: number, sent: Message[], other?: Error) {
+function producerOf(client: 'kafkajs' | 'platformatic', maxBytes: number, sent: Message[], other?: Error) {
   const take = ({ messages }: { messages: Message[] }): void => {
     for (const message of messages) {
       const headers = message.headers instanceof Map ? [...message.headers] : Object.entries(message.headers);
@@ -17,7 +17,7 @@ function producerOf(client: 'kafkajs' | 'platformatic', mostBytes: number, sent:
         message.value.length + (message.key?.length ?? 0),
       );
       if (other !== undefined) throw other;
-      if (bytes > mostBytes)
+      if (bytes > maxBytes)
         throw client === 'kafkajs'
           ? Object.assign(new Error('The request included a message larger than the max message size'), {
               name: 'KafkaJSProtocolError',
@@ -49,7 +49,7 @@ describe('dead letters of a consumer', () => {
 
   for (const client of ['kafkajs', 'platformatic'] as const)
     for (const format of ['operations', 'recovery'] as const)
-      for (const [mostBytes, holds] of [
+      for (const [maxBytes, holds] of [
         [1e6, 'all'],
         // The event itself takes 10,053 bytes; a letter more, in either format.
         [value.length + 30, 'place'],
@@ -57,10 +57,10 @@ describe('dead letters of a consumer', () => {
         [600, 'place'],
         [100, undefined],
       ] as const)
-        it(`${client}, ${format}: of a topic that takes ${mostBytes} bytes it holds ${holds ?? 'nothing, and it says so'}`, async () => {
+        it(`${client}, ${format}: of a topic that takes ${maxBytes} bytes it holds ${holds ?? 'nothing, and it says so'}`, async () => {
           const sent: Message[] = [];
           const options: DeadLetterOptions = {
-            ...{ topic: 'dead', format, producer: producerOf(client, mostBytes, sent) },
+            ...{ topic: 'dead', format, producer: producerOf(client, maxBytes, sent) },
           };
           const sending = deadLettersTo(options)(record, cause);
           if (holds === undefined) return assert.rejects(sending);

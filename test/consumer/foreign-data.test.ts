@@ -251,7 +251,7 @@ describe('the calls that foreign data causes to a key service', () => {
     const results = await Promise.all(events.map((event) => decryptFields(event, keysOf)));
     assert.equal(results.length, 200);
     assert.equal(service.decrypted.length, 200);
-    assert.ok(service.mostAtOnce <= 8, `${service.mostAtOnce} at once`);
+    assert.ok(service.maxAtOnce <= 8, `${service.maxAtOnce} at once`);
     await keysOf.close();
   });
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import { mostDepth, mostValues, parseBounded } from '../../src/ground/bounds.ts';
+import { maxDepth, maxValues, parseBounded } from '../../src/ground/bounds.ts';
 
 const nested = (levels: number): string => '['.repeat(levels) + ']'.repeat(levels);
 const wide = (values: number): string => `[${Array(values).fill('0').join(',')}]`;
@@ -20,14 +20,14 @@ describe('JSON of others', () => {
   });
 
   it('is taken up to a depth and a number of values', () => {
-    assert.ok(Array.isArray(parseBounded(nested(mostDepth))));
-    assert.equal(parseBounded(nested(mostDepth + 1)), undefined);
+    assert.ok(Array.isArray(parseBounded(nested(maxDepth))));
+    assert.equal(parseBounded(nested(maxDepth + 1)), undefined);
     // Those in texts count for nothing, however many.
-    const text = '[{'.repeat(mostDepth);
+    const text = '[{'.repeat(maxDepth);
     assert.deepEqual(parseBounded(JSON.stringify({ text })), { text });
     // The list is one of them.
-    assert.ok(Array.isArray(parseBounded(wide(mostValues - 1))));
-    assert.equal(parseBounded(wide(mostValues)), undefined);
+    assert.ok(Array.isArray(parseBounded(wide(maxValues - 1))));
+    assert.equal(parseBounded(wide(maxValues)), undefined);
   });
 
   it('of depth and width costs little where it is refused', function () {

@@ -15,8 +15,8 @@ describe('files that svc reads and others may write', () => {
     return path;
   };
   const ways = [
-    ['at once', async (path: string, most?: number) => readBoundedSync(path, most)],
-    ['aside', (path: string, most?: number) => readBounded(path, most)],
+    ['at once', async (path: string, max?: number) => readBoundedSync(path, max)],
+    ['aside', (path: string, max?: number) => readBounded(path, max)],
   ] as const;
   for (const [what, read] of ways) {
     for (const bytes of [0, 1, 99, 100])

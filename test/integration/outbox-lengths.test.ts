@@ -52,14 +52,14 @@ requiring('mariadb', 'an event with a long text in a MariaDB that cuts what is t
   });
 
   it('is stored whole, or refused', async () => {
-    const most = 'x'.repeat(65_535);
+    const max = 'x'.repeat(65_535);
     const ends = {
-      key: await order('key', { key: most }),
-      type: await order('type', { eventType: most }),
-      longKey: await order('longKey', { key: `${most}x` }),
-      longType: await order('longType', { eventType: `${most}x` }),
-      longAggregate: await order('longAggregate', { aggregateId: `${most}x` }),
-      longAggregateType: await order('longAggregateType', { aggregateType: `${most}x` }),
+      key: await order('key', { key: max }),
+      type: await order('type', { eventType: max }),
+      longKey: await order('longKey', { key: `${max}x` }),
+      longType: await order('longType', { eventType: `${max}x` }),
+      longAggregate: await order('longAggregate', { aggregateId: `${max}x` }),
+      longAggregateType: await order('longAggregateType', { aggregateType: `${max}x` }),
     };
     const refused = 'SVC_OUTBOX_TOO_LONG';
     assert.deepEqual(ends, {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
-import { mostUnsentBytes, mostWaiting } from '../../src/manage/server.ts';
+import { maxUnsentBytes, maxWaiting } from '../../src/manage/server.ts';
 import { fakeControls } from './fake-controls.ts';
 import { ask, sendRaw } from './http-client.ts';
 import { serverHarness } from './server-harness.ts';
@@ -42,17 +42,17 @@ describe('attacks on the management server', () => {
 
   it('pipelined requests are answered one after the other, and begun so', async () => {
     let atOnce = 0;
-    let most = 0;
+    let max = 0;
     const metricsText = async (): Promise<string> => {
-      most = Math.max(most, ++atOnce);
+      max = Math.max(max, ++atOnce);
       await pause(5);
       atOnce--;
       return 'x 1\n';
     };
     const port = await start({}, fakeControls({ metricsText }));
-    const raw = await sendRaw(port, request('/metrics').repeat(mostWaiting) + request('/metrics', true));
-    assert.deepEqual(statuses(raw), Array(mostWaiting + 1).fill('200'));
-    assert.equal(most, 1);
+    const raw = await sendRaw(port, request('/metrics').repeat(maxWaiting) + request('/metrics', true));
+    assert.deepEqual(statuses(raw), Array(maxWaiting + 1).fill('200'));
+    assert.equal(max, 1);
   });
 
   it('a connection with more requests than that is closed, and nothing of it goes on', async () => {
@@ -99,7 +99,7 @@ describe('attacks on the management server', () => {
   });
 
   it('answers that nobody reads take no more than their bound: the oldest are closed', async () => {
-    const length = mostUnsentBytes / 2;
+    const length = maxUnsentBytes / 2;
     const port = await start({}, fakeControls({ metricsText: async () => 'x'.repeat(length) }));
     const deaf: Socket[] = [];
     for (let index = 0; index < 6; index++) {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
-import { mostConnections, mostOfOneAddress } from '../../src/manage/server.ts';
+import { maxConnections, maxOfOneAddress } from '../../src/manage/server.ts';
 import { fakeControls } from './fake-controls.ts';
 import { ask } from './http-client.ts';
 import { serverHarness } from './server-harness.ts';
@@ -47,7 +47,7 @@ describe('places of the management server', () => {
   it('64 anonymous connections that ask again and again keep nobody out', async function () {
     this.timeout(20_000);
     const port = await start(publicServer);
-    const asking = await openMany(port, mostConnections, '127.0.0.2');
+    const asking = await openMany(port, maxConnections, '127.0.0.2');
     const timers = asking.map((socket) =>
       setInterval(() => socket.write('GET /x HTTP/1.1\r\nHost: x\r\n\r\n'), 500).unref(),
     );
@@ -60,7 +60,7 @@ describe('places of the management server', () => {
       );
     }
     for (const timer of timers) clearInterval(timer);
-    assert.equal((await closed(asking)).length, mostConnections);
+    assert.equal((await closed(asking)).length, maxConnections);
   });
 
   for (const [what, options, request, status, stays] of [
@@ -86,7 +86,7 @@ describe('places of the management server', () => {
 
   it('the connection of one address that has been idle longest makes room for the next one of it', async () => {
     const port = await start(publicServer);
-    const idle = await openMany(port, mostOfOneAddress, '127.0.0.2');
+    const idle = await openMany(port, maxOfOneAddress, '127.0.0.2');
     assert.deepEqual(await closed(idle), []);
     idle.push(await open(port, '127.0.0.2'));
     assert.deepEqual(await closed(idle), [0]);
@@ -97,8 +97,8 @@ describe('places of the management server', () => {
   it('where all places are taken the one of any address that has been idle longest makes room', async () => {
     const port = await start(publicServer);
     const idle = [
-      ...(await openMany(port, mostOfOneAddress, '127.0.0.2')),
-      ...(await openMany(port, mostConnections - mostOfOneAddress, '127.0.0.3')),
+      ...(await openMany(port, maxOfOneAddress, '127.0.0.2')),
+      ...(await openMany(port, maxConnections - maxOfOneAddress, '127.0.0.3')),
     ];
     assert.deepEqual(await closed(idle), []);
     assert.equal(await health(port), 200);
@@ -119,13 +119,13 @@ describe('places of the management server', () => {
       answer = resolve;
     });
     const port = await start(publicServer, fakeControls({ metricsText: () => text }));
-    const busy = await openMany(port, mostOfOneAddress, '127.0.0.2');
+    const busy = await openMany(port, maxOfOneAddress, '127.0.0.2');
     for (const socket of busy) socket.write(withRights);
     assert.deepEqual(await closed(busy), []);
     assert.deepEqual(await closed([await open(port, '127.0.0.2')]), [0]);
     assert.equal(await health(port), 200);
     const answers = busy.map((socket) => once(socket, 'data'));
     answer('');
-    assert.equal((await Promise.all(answers)).length, mostOfOneAddress);
+    assert.equal((await Promise.all(answers)).length, maxOfOneAddress);
   });
 });

@@ -13,14 +13,14 @@ describe('texts of a row', () => {
   ] as const)
     it(`${name}: 65,535 bytes are taken, one more is not, and its text is not told`, () => {
       assert.equal(longestOutboxText, 65_535);
-      for (const [character, most] of [
+      for (const [character, max] of [
         ['x', 65_535],
         ['é', 32_767],
         ['€', 21_845],
         ['𝄞', 16_383],
       ] as const) {
-        checkRow(outboxRow({ [field]: character.repeat(most) }));
-        assert.throws(() => checkRow(outboxRow({ [field]: character.repeat(most + 1) })), {
+        checkRow(outboxRow({ [field]: character.repeat(max) }));
+        assert.throws(() => checkRow(outboxRow({ [field]: character.repeat(max + 1) })), {
           code: 'SVC_OUTBOX_TOO_LONG',
           message: `the event is not stored: its ${name} has more than 65535 bytes in UTF-8, the limit of the outbox table; use a shorter ${name}`,
         });

@@ -7,7 +7,7 @@ export interface FakeKeyService extends EnvelopeKeyProvider {
   readonly generated: string[];
   readonly decrypted: string[];
   /** How many calls were under way at the same time, at most. */
-  mostAtOnce: number;
+  maxAtOnce: number;
   /** What the next calls throw; `undefined`: nothing. */
   failure: unknown;
   /** Each call waits for it. */
@@ -19,7 +19,7 @@ export interface FakeKeyService extends EnvelopeKeyProvider {
 export function fakeKeyService(master: Buffer = randomBytes(32)): FakeKeyService {
   let inFlight = 0;
   async function call<T>(answer: () => T): Promise<T> {
-    service.mostAtOnce = Math.max(service.mostAtOnce, ++inFlight);
+    service.maxAtOnce = Math.max(service.maxAtOnce, ++inFlight);
     try {
       await service.delay;
       if (service.failure !== undefined) throw service.failure;
@@ -33,7 +33,7 @@ export function fakeKeyService(master: Buffer = randomBytes(32)): FakeKeyService
     supportsEnvelopeEncryption: true,
     generated: [],
     decrypted: [],
-    mostAtOnce: 0,
+    maxAtOnce: 0,
     failure: undefined,
     delay: undefined,
     handedOut: [],

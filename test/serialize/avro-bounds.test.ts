@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { createDecoder } from '../../src/serialize/avro/avro.ts';
-import { exactType, mostEmptyItems } from '../../src/serialize/avro/exact-types.ts';
+import { exactType, maxEmptyItems } from '../../src/serialize/avro/exact-types.ts';
 
 /** As Avro writes a long. */
 function long(value: number): number[] {
@@ -36,12 +36,12 @@ describe('what bytes of Avro say that they hold', function () {
     });
   }
 
-  it(`is read up to ${mostEmptyItems} items that take no bytes, and as many others as there are`, () => {
+  it(`is read up to ${maxEmptyItems} items that take no bytes, and as many others as there are`, () => {
     const nulls = (count: number) =>
       createDecoder(array('null'))(Buffer.from([...long(count), 0])) as unknown[];
-    assert.equal(nulls(mostEmptyItems).length, mostEmptyItems);
-    assert.equal(nulls(mostEmptyItems).length, mostEmptyItems);
-    assert.throws(() => nulls(mostEmptyItems + 1));
+    assert.equal(nulls(maxEmptyItems).length, maxEmptyItems);
+    assert.equal(nulls(maxEmptyItems).length, maxEmptyItems);
+    assert.throws(() => nulls(maxEmptyItems + 1));
     const type = exactType({ type: 'array', items: 'int' });
     const numbers = Array.from({ length: 300_000 }, (_, index) => index % 100);
     assert.deepEqual(type.fromBuffer(type.toBuffer(numbers)), numbers);

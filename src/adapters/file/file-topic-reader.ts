@@ -13,7 +13,7 @@ import { topicNameProblem } from './file-broker.ts';
 export const fileTopics = { reader: createFileTopicReader, tail: createFileTopicTail };
 
 /** Limit for the ranges of handled lines. */
-const mostDoneBytes = 16 * 1024 ** 2;
+const maxDoneBytes = 16 * 1024 ** 2;
 
 const valueName = ',"value":';
 
@@ -49,7 +49,7 @@ function createFileTopicReader(options: {
       const problem = topicNameProblem(options.topic);
       if (problem !== undefined) throw failed(problem);
       try {
-        done = createRanges(JSON.parse((await readBounded(doneFile, mostDoneBytes)).toString()));
+        done = createRanges(JSON.parse((await readBounded(doneFile, maxDoneBytes)).toString()));
       } catch (error) {
         const { code, message } = error as NodeJS.ErrnoException;
         if (code === 'ENOENT') done = createRanges();

@@ -41,7 +41,7 @@ interface Vendor {
 }
 
 /** A batch of records may expand to this many bytes, or to 16 times its own size if that is more. */
-const mostExpandedBytes = 64 * 1024 * 1024;
+const maxExpandedBytes = 64 * 1024 * 1024;
 
 type Inflate<Options> = (data: Buffer, options: Options) => Promise<Buffer>;
 const unzipped = promisify<Buffer, ZlibOptions, Buffer>(unzip) as Inflate<ZlibOptions>;
@@ -57,8 +57,8 @@ const unzstd = promisify<Buffer, ZstdOptions, Buffer>(zstdDecompress) as Inflate
 export async function expand(codec: Codec, data: Buffer, takenBytes?: number): Promise<Buffer> {
   const limitBytes =
     takenBytes === undefined
-      ? Math.max(mostExpandedBytes, 16 * data.length)
-      : Math.max(0, mostExpandedBytes - takenBytes);
+      ? Math.max(maxExpandedBytes, 16 * data.length)
+      : Math.max(0, maxExpandedBytes - takenBytes);
   try {
     if (codec === 'gzip') return await unzipped(data, { maxOutputLength: limitBytes });
     if (codec === 'zstd') return await unzstd(data, { maxOutputLength: limitBytes });

@@ -121,7 +121,7 @@ export function createGroupLease(options: GroupLeaseOptions): WorkerIdLease {
     ...{ group, protocolType: 'svc-workers', protocolName: 'worker-ids-v1' },
     ...{ sessionTimeoutMs, rebalanceTimeoutMs },
   };
-  const pauses = createPauses();
+  const timers = createTimers();
   const said = new Set<string>();
   let onGrant: (grant: WorkerIdGrant | undefined) => void = () => {};
   let connection: GroupConnection | undefined;
@@ -158,10 +158,10 @@ export function createGroupLease(options: GroupLeaseOptions): WorkerIdLease {
 
   async function join(to: GroupConnection): Promise<void> {
     const claim = encodeClaim(held && { ...held, isHeld: isRunning() });
-    const joined = await pauses.limited(joinLimitMs, to.join(memberId, claim));
+    const joined = await timers.limited(joinLimitMs, to.join(memberId, claim));
     ({ memberId, generation } = joined);
     const sent = now();
-    const answer = await pauses.limited(joinLimitMs, to.sync(joined, assignWorkerIds(joined.members)));
+    const answer = await timers.limited(joinLimitMs, to.sync(joined, assignWorkerIds(joined.members)));
     isMember = true;
     const { workerId, noWorkerId } = decodeAssignment(answer);
     hold(workerId, sent);
@@ -174,7 +174,7 @@ export function createGroupLease(options: GroupLeaseOptions): WorkerIdLease {
 
   async function heartbeat(to: GroupConnection): Promise<void> {
     const sent = now();
-    await pauses.limited(heartbeatLimitMs, to.heartbeat({ memberId, generation }));
+    await timers.limited(heartbeatLimitMs, to.heartbeat({ memberId, generation }));
     if (held !== undefined) hold(held.workerId, sent);
   }
 
@@ -214,7 +214,7 @@ export function createGroupLease(options: GroupLeaseOptions): WorkerIdLease {
   async function open(): Promise<GroupConnection> {
     const opening = access.open(settings);
     try {
-      return await pauses.limited(openLimitMs, opening);
+      return await timers.limited(openLimitMs, opening);
     } catch (error) {
       opening.then((late) => late.close()).catch(() => {});
       throw error;
@@ -233,7 +233,7 @@ export function createGroupLease(options: GroupLeaseOptions): WorkerIdLease {
       } catch (error) {
         pauseMs = recover(error);
       }
-      if (!closed && pauseMs > 0) await pauses.pause(pauseMs);
+      if (!closed && pauseMs > 0) await timers.pause(pauseMs);
     }
   }
 
@@ -247,7 +247,7 @@ export function createGroupLease(options: GroupLeaseOptions): WorkerIdLease {
       closed = true;
       grant = undefined;
       onGrant(undefined);
-      pauses.end();
+      timers.end();
       // A member that waits for the answer to a join cannot leave: Kafka reads nothing from its connection until then.
       if (connection !== undefined && isMember) {
         const leaving = connection.leave({ memberId, generation }).catch(() => {});
@@ -267,7 +267,7 @@ function withJitter(ms: number): number {
   return ms * (0.75 + Math.random() / 2);
 }
 
-function createPauses() {
+function createTimers() {
   let isOver = false;
   let wake: () => void = () => {};
 

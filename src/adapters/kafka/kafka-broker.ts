@@ -46,7 +46,7 @@ export function createKafkaBroker(name: string, options: KafkaClientOptions, loa
   async function end(deadlineMs: number): Promise<void> {
     await inFlight.idle(deadlineMs);
     (await session.started()?.catch(() => undefined))?.close();
-    inFlight.letGo();
+    inFlight.unref();
   }
 
   return {
@@ -76,7 +76,7 @@ export function createKafkaBroker(name: string, options: KafkaClientOptions, loa
       });
     },
 
-    letGo: inFlight.letGo,
+    unref: inFlight.unref,
 
     async partitionsFor(topic) {
       if (closed) return undefined;
@@ -143,7 +143,7 @@ function createInFlight() {
       await within(limitMs, idle);
     },
     /** Lets the process end: no caller waits for the work in flight. */
-    letGo(): void {
+    unref(): void {
       clearInterval(hold);
       hold = undefined;
     },

@@ -52,14 +52,14 @@ import {
 // one producer for all clients: leaders of partitions, connections, requests, time-outs, outcomes of sends.
 
 /** Connections for sends to one broker. All sends of a topic use the same one. */
-const mostPerBroker = 8;
+const maxPerBroker = 8;
 
 /** A loaded client of Kafka. It rejects with errors that `toSendFailure` understands. */
 export async function openSession(load: LoadTransport, options: KafkaClientOptions) {
   // A broker answers the requests of a connection in turn, so questions and topics have separate ones.
   const toAsk = createConnections(await load(options), options);
   const { throttle } = toAsk;
-  const toSend = Array.from({ length: mostPerBroker }, toAsk.beside);
+  const toSend = Array.from({ length: maxPerBroker }, toAsk.beside);
   const all = [toAsk, ...toSend];
   const answerTimes = createAnswerTimes();
   const renew = (): void => {
@@ -68,7 +68,7 @@ export async function openSession(load: LoadTransport, options: KafkaClientOptio
   const silence = createSilence(renew, answerTimes.last);
   const topics = createTopics(toAsk, options, silence.notice);
   const [compression, checksum] = await Promise.all([compressionOf(options.compression), loadChecksum()]);
-  const connectionsFor = (topic: string) => toSend[partitionOfKey(topic, mostPerBroker)] as Connections;
+  const connectionsFor = (topic: string) => toSend[partitionOfKey(topic, maxPerBroker)] as Connections;
   const parts = {
     ...{ connectionsFor, topics, silentAtMs: silence.lastAtMs, answerTimes, compression, checksum },
     sequences: isIdempotent(options) ? createSequences(newProducerOf(topics, options)) : undefined,
@@ -591,9 +591,9 @@ interface Lane {
 /** Kafka's sequences wrap to 0 here. */
 const sequenceEnd = 2 ** 31;
 const lastEpoch = 2 ** 15 - 1;
-const mostTries = 4;
+const maxTries = 4;
 /** The user may be granted the right meanwhile. */
-const askAgainMs = 60_000;
+const recheckMs = 60_000;
 /** Partitions that are remembered. Topics can be named by application data. */
 const usualLanes = 10_000;
 
@@ -611,7 +611,7 @@ export function createSequences(
   let asking: Promise<void> | undefined;
   /** When the cluster last gave no id, on the monotonic clock. */
   let noneAtMs = Number.NEGATIVE_INFINITY;
-  const hasNone = (): boolean => clock.monotonic() - noneAtMs < askAgainMs;
+  const hasNone = (): boolean => clock.monotonic() - noneAtMs < recheckMs;
 
   /** Counts one more send. */
   function laneOf(key: string): Lane {
@@ -713,7 +713,7 @@ export function createSequences(
         ended(lane, verdict);
         return result;
       }
-      if (tries === mostTries) return result;
+      if (tries === maxTries) return result;
     }
   }
 
@@ -995,10 +995,10 @@ function* writeHead(
 
 /** The records one after another, after `before` free bytes. In one pass, because counting costs as much as writing. */
 function* writeRecords(records: readonly BrokerRecord[], firstMs: number, before: number): InTurns<Buffer> {
-  let most = before;
-  for (const record of records) most += mostBytes(record);
+  let max = before;
+  for (const record of records) max += maxBytes(record);
   // Outside the pool of small buffers, so aligned: the checksum is faster.
-  const bytes = Buffer.allocUnsafeSlow(most);
+  const bytes = Buffer.allocUnsafeSlow(max);
   let at = before;
   let turnEnd = at + turnBytes;
   let index = 0;
@@ -1012,17 +1012,17 @@ function* writeRecords(records: readonly BrokerRecord[], firstMs: number, before
   return bytes.subarray(0, at);
 }
 
-const mostLengthBytes = 5;
+const maxLengthBytes = 5;
 /** Attributes, time, offset, number of headers, and the lengths of record, key and value. */
-const mostOtherBytes = 1 + 8 + 5 * mostLengthBytes;
+const maxOtherBytes = 1 + 8 + 5 * maxLengthBytes;
 
 /** Upper bound for a record: a UTF-16 unit takes at most three bytes. */
-function mostBytes(record: BrokerRecord): number {
+function maxBytes(record: BrokerRecord): number {
   const { key, headers } = record;
-  let bytes = mostOtherBytes + lengthOfValue(record);
+  let bytes = maxOtherBytes + lengthOfValue(record);
   if (key !== null) bytes += 3 * key.length;
   for (const name of Object.keys(headers))
-    bytes += 2 * mostLengthBytes + 3 * (name.length + (headers[name] as string).length);
+    bytes += 2 * maxLengthBytes + 3 * (name.length + (headers[name] as string).length);
   return bytes;
 }
 

@@ -90,7 +90,7 @@ interface IssuedToken {
 
 const prefix = 'svc.broker.sasl.oauthbearer.';
 const lifetimeUnlessToldMs = 300_000;
-const mostAnswerBytes = 262_144;
+const maxAnswerBytes = 262_144;
 /** A line end in a token would end the message that carries it. */
 const tokenPattern = /^[!-~]+$/;
 
@@ -136,9 +136,9 @@ async function readText({ body }: Response, where: string): Promise<string> {
   let bytes = 0;
   for await (const chunk of body ?? []) {
     bytes += chunk.length;
-    if (bytes > mostAnswerBytes)
+    if (bytes > maxAnswerBytes)
       throw new TokenError(
-        `${where} answers with more than ${mostAnswerBytes} bytes: check ${prefix}token-endpoint-url`,
+        `${where} answers with more than ${maxAnswerBytes} bytes: check ${prefix}token-endpoint-url`,
         false,
       );
     chunks.push(chunk);

@@ -261,8 +261,8 @@ export async function openConnection(
 
 function versionOf({ key, name, oldest, newest }: KafkaRequest<unknown>, versions?: Versions): number {
   if (versions === undefined) return newest;
-  const [least, most] = versions.get(key) ?? [0, -1];
-  const version = Math.min(most, newest);
+  const [least, max] = versions.get(key) ?? [0, -1];
+  const version = Math.min(max, newest);
   if (version < Math.max(least, oldest)) throw new NoCommonVersion(name);
   return version;
 }

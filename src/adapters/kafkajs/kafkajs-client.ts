@@ -330,9 +330,9 @@ async function addCodecs({ CompressionCodecs, CompressionTypes }: Vendor): Promi
         const isOwn = ownReading.getStore() === true;
         if (!isOwn && others !== undefined) return others.decompress(data);
         const { records = 0 } = countsOf(data) ?? {};
-        if (isOwn && records > mostRecords) throw tooManyRecords(records);
+        if (isOwn && records > maxRecords) throw tooManyRecords(records);
         const before = expanded.get(data.buffer);
-        if (isOwn && before !== undefined && before.records + records > mostRecords) throw endOfAnswer();
+        if (isOwn && before !== undefined && before.records + records > maxRecords) throw endOfAnswer();
         try {
           const bytes = await expand(name, data, isOwn ? before?.bytes : undefined);
           if (isOwn) addExpanded(data, bytes.length, records);
@@ -364,7 +364,7 @@ function codecIn(table: Record<number, () => Codec>, type: number): Codec | unde
 /** The head of a batch, in bytes, and the positions of its fields. */
 const batchHead = { bytes: 61, magicAt: 16, lastDeltaAt: 23, countAt: 57 } as const;
 /** Limit for one answer of a broker. kafkajs allocates some hundred bytes for each record, and fails above 120,000. */
-const mostRecords = 100_000;
+const maxRecords = 100_000;
 
 /** The expanded size of the batches of one answer, which are limited together: 6 KB can expand to 64 MiB. */
 const expanded = new WeakMap<object, { bytes: number; records: number }>();
@@ -386,7 +386,7 @@ function endOfAnswer(): Error {
 function tooManyRecords(records: number): SvcError {
   return new SvcError(
     'SVC_ADAPTERS_BATCH_TOO_LARGE',
-    `a compressed batch has ${records} records, of which svc reads ${mostRecords} at most: neither the batch nor later records were read`,
+    `a compressed batch has ${records} records, of which svc reads ${maxRecords} at most: neither the batch nor later records were read`,
   );
 }
 
@@ -404,7 +404,7 @@ function countsOf(data: Buffer): { readonly records: number; readonly lastDelta:
  */
 function standIn(data: Buffer, reason: SvcError): Buffer {
   const { records = 0, lastDelta = 0 } = countsOf(data) ?? {};
-  if (records < 1 || records > mostRecords) throw reason;
+  if (records < 1 || records > maxRecords) throw reason;
   const value = Buffer.from(`svc: ${reason.message}`);
   return Buffer.concat(
     Array.from({ length: records }, (_, index) => {

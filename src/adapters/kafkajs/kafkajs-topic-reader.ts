@@ -328,7 +328,7 @@ const maxWaitMs = 500;
 const partBytes = 1024 * 1024;
 const readCommitted = 1;
 /** A new leader is ready after some seconds. */
-const mostFailures = 20;
+const maxFailures = 20;
 const pauseMs = 500;
 
 /** Reads each partition from its leader, and stores no progress. */
@@ -441,7 +441,7 @@ function createKafkajsTopicTail(options: KafkaClientOptions & TailRange): TopicT
         failureCount = 0;
       } catch (error) {
         if (signal.aborted) return;
-        if (++failureCount > mostFailures) throw toError(error);
+        if (++failureCount > maxFailures) throw toError(error);
         if (protocolErrorIn(error) === 'OFFSET_OUT_OF_RANGE') await skipDeleted().catch(() => {});
         await sleep(pauseMs, undefined, { signal }).catch(() => {});
         await cluster?.refreshMetadata().catch(() => {});

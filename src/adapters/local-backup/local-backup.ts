@@ -438,7 +438,7 @@ function createSegmentWriter({ usage, hasFiles }: SegmentWriterOptions) {
 
 /** `names`: all names in the folder. A clock that was set back does not matter. */
 function nextGeneration(names: readonly string[], nowMs: number): number {
-  return names.reduce((most, name) => Math.max(most, segmentNames.generationOf(name) + 1), nowMs);
+  return names.reduce((max, name) => Math.max(max, segmentNames.generationOf(name) + 1), nowMs);
 }
 
 const segmentTaken = 'SEGMENT_TAKEN';

@@ -485,7 +485,7 @@ function newProgress(done: Ranges, unnoted: Set<number> = new Set()): Progress {
 const maxNamed = 100;
 
 /** Of one segment: ten times what the end of a process can leave in one. */
-const mostLines = 10_000_000;
+const maxLines = 10_000_000;
 
 /** The journal of this process: its ended segments. Events before `from` are not wanted. */
 interface OwnSegments {
@@ -539,7 +539,7 @@ async function scanSegment(
 
   try {
     for await (const { number, text, isWhole, start, bytes } of lines()) {
-      if (number >= mostLines) throw missing(`it has more than ${mostLines} lines`);
+      if (number >= maxLines) throw missing(`it has more than ${maxLines} lines`);
       if (!isWhole) {
         // Its process died during the write, so it never counted as stored.
         refuse(`${name}:${number + 1}`, 'the line was cut off during its write');

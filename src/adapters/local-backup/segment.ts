@@ -39,7 +39,7 @@ const ownerOnly = 0o600;
 const newFileFlags = constants.O_CREAT | constants.O_EXCL | constants.O_WRONLY | (constants.O_NOFOLLOW ?? 0);
 /** Codes of file systems without hard links. */
 const noLinks = new Set(['EPERM', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS', 'EMLINK', 'EINVAL']);
-const mostSuffixes = 10_000;
+const maxSuffixes = 10_000;
 
 /** Temporary files begin with a dot, so that no reader takes one for an event. */
 function temporaryName(): string {
@@ -59,7 +59,7 @@ async function writeExclusive(stem: string, parts: readonly Placed[]): Promise<s
       const name = nameOf(stem, suffix);
       const taken = await placeAll(name, parts, temporary);
       if (!taken) return name;
-      if (suffix >= mostSuffixes)
+      if (suffix >= maxSuffixes)
         throw Object.assign(new Error('too many files of one name'), { code: 'EEXIST' });
     }
   } finally {
@@ -136,7 +136,7 @@ function writeExclusiveSync(stem: string, parts: readonly Placed[]): string {
     for (let suffix = 0; ; suffix++) {
       const name = nameOf(stem, suffix);
       if (!placeAllSync(name, parts, temporary)) return name;
-      if (suffix >= mostSuffixes)
+      if (suffix >= maxSuffixes)
         throw Object.assign(new Error('too many files of one name'), { code: 'EEXIST' });
     }
   } finally {

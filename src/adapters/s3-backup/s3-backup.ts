@@ -116,7 +116,7 @@ const recovered = 'recovered/';
 const atOnce = 16;
 const batchBytes = 16 * 1024 * 1024;
 /** In one run. */
-const mostKeys = 1_000_000;
+const maxKeys = 1_000_000;
 /** S3's limit. It counts bytes, and each character has at least one. */
 const longestKey = 1_024;
 /** A recovery sends thousands of requests. One refusal of a busy store must not end it. */
@@ -182,7 +182,7 @@ function createS3Source(settings: S3Settings): RecoverySource {
       const all = new Map<string, Entry>();
       let isCut = false;
       for await (const entry of listed()) {
-        isCut = all.size >= mostKeys;
+        isCut = all.size >= maxKeys;
         if (isCut) break;
         all.set(entry.key, entry);
       }
@@ -193,7 +193,7 @@ function createS3Source(settings: S3Settings): RecoverySource {
           unreadable: found.filter((one): one is Unreadable => !('value' in one)),
         };
       }
-      const reason = `there are more than ${mostKeys} objects: run the command again for the rest`;
+      const reason = `there are more than ${maxKeys} objects: run the command again for the rest`;
       if (isCut) yield { events: [], unreadable: [{ place: folder, reason }] };
     },
     async done(events) {
@@ -211,11 +211,11 @@ function createS3Source(settings: S3Settings): RecoverySource {
 }
 
 /** Batches of at most `most` entries and `batchBytes`. A larger entry comes alone. */
-function* inBatches(entries: Iterable<Entry>, most: number): Generator<Entry[]> {
+function* inBatches(entries: Iterable<Entry>, max: number): Generator<Entry[]> {
   let batch: Entry[] = [];
   let bytes = 0;
   for (const entry of entries) {
-    if (batch.length > 0 && (batch.length >= most || bytes + entry.bytes > batchBytes)) {
+    if (batch.length > 0 && (batch.length >= max || bytes + entry.bytes > batchBytes)) {
       yield batch;
       batch = [];
       bytes = 0;
@@ -589,7 +589,7 @@ interface Page {
 }
 
 /** Ten million objects, at a thousand a page. */
-const mostPages = 10_000;
+const maxPages = 10_000;
 
 /** A list that repeats, or does not end. */
 class EndlessList extends Error {
@@ -607,7 +607,7 @@ async function* listPages(page: (token: string | undefined) => Promise<Page>): A
     yield found;
     token = found.NextContinuationToken;
     if (token === undefined || token === '') return;
-    if (token === kept || count >= mostPages) throw new EndlessList();
+    if (token === kept || count >= maxPages) throw new EndlessList();
     if (count < keptUntil) continue;
     kept = token;
     keptUntil *= 2;

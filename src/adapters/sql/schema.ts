@@ -399,7 +399,7 @@ function index(
 // Guards refuse rows that no relay would find: rows of other programs, with an invalid shard, id or status.
 
 /** For a constraint, MySQL and MariaDB copy the table, which blocks writers. Larger tables get none. */
-const mostCopied = 100_000;
+const maxCopied = 100_000;
 
 /** The longest time that others are blocked. */
 const lockLimitSeconds = 2;
@@ -442,7 +442,7 @@ function guardSteps(dialect: DialectName, table: string): readonly Step[] {
         sql: `DO $$ BEGIN IF NOT EXISTS (${found}) THEN SET LOCAL lock_timeout = '${lockLimitSeconds}s'; ${sql}; END IF; END $$`,
       },
     ];
-  const large = `SELECT 1 FROM information_schema.TABLES WHERE ${inMysql(table)} AND TABLE_ROWS > ${mostCopied}`;
+  const large = `SELECT 1 FROM information_schema.TABLES WHERE ${inMysql(table)} AND TABLE_ROWS > ${maxCopied}`;
   const other = `SELECT 1 FROM ${rows} WHERE NOT (${known()})`;
   const isDone = `SELECT 1 AS done FROM DUAL WHERE EXISTS (${found}) OR EXISTS (${large}) OR EXISTS (${other})`;
   // The application's statements wait behind an ALTER that waits for one of its transactions.

@@ -75,13 +75,13 @@ export function partsOfUrl(url: string, protocols: readonly string[], what: stri
 }
 
 /** For two statements at a time. Processes are many, and a server has few connections. */
-const mostConnections = 2;
+const maxConnections = 2;
 const idleMs = 12_000;
 /** The server rolls back a transaction without statements for this long. svc sends one right after the other. */
 export const idleInTransactionMs = 5_000;
 /** After this part of its time-out, svc asks who blocks a statement. */
 const askAfter = 0.6;
-const mostTries = 4;
+const maxTries = 4;
 
 /** A few connections, opened on demand and again after a failure. */
 export function createServerDatabase(options: ServerDatabaseOptions): SqlDatabase {
@@ -92,7 +92,7 @@ export function createServerDatabase(options: ServerDatabaseOptions): SqlDatabas
   const waiting: (() => void)[] = [];
   const inFlight = new Set<Promise<unknown>>();
   const used = new Set<ServerConnection>();
-  let places = mostConnections;
+  let places = maxConnections;
   let isClosed = false;
   let lastInClearTo: string | undefined;
 
@@ -160,7 +160,7 @@ export function createServerDatabase(options: ServerDatabaseOptions): SqlDatabas
     const asking = setTimeout(() => void sayBlocker(connection?.id).catch(() => {}), askAfterMs);
     asking.unref();
     const whole = async (): Promise<T> => {
-      const isAlone = idle.length === 0 && places === mostConnections;
+      const isAlone = idle.length === 0 && places === maxConnections;
       const taken = await take();
       connection = taken;
       used.add(taken);
@@ -208,7 +208,7 @@ export function createServerDatabase(options: ServerDatabaseOptions): SqlDatabas
       try {
         return await trying;
       } catch (error) {
-        if (tries === mostTries || !options.isPassing(error)) throw options.toError(error);
+        if (tries === maxTries || !options.isPassing(error)) throw options.toError(error);
       } finally {
         inFlight.delete(trying);
       }

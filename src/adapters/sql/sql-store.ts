@@ -309,7 +309,7 @@ function* pending(
   { upToId, ids }: ExceptRows,
   limit: number,
 ): Work<readonly StoredRow[]> {
-  const [after = 0, most = 0] = integers([upToId, limit]);
+  const [after = 0, max = 0] = integers([upToId, limit]);
   const held = integers(shards).join(', ');
   if (held === '') return [];
   const left = integers(ids).join(', ');
@@ -317,7 +317,7 @@ function* pending(
   // The order includes the shard, so that only the index of PENDING rows matches.
   const sql =
     `SELECT ${storedColumns(dialect)} FROM ${rows}${dialect.useIndex(statusIndex)} ` +
-    `WHERE status = 'PENDING' AND id > ${after} AND id <= ${highestId} AND shard IN (${held}) ${known}ORDER BY id, shard LIMIT ${most}`;
+    `WHERE status = 'PENDING' AND id > ${after} AND id <= ${highestId} AND shard IN (${held}) ${known}ORDER BY id, shard LIMIT ${max}`;
   return (yield* queryInOrder(sql)).map(toStoredRow);
 }
 
@@ -396,7 +396,7 @@ function* statistics(dialect: Dialect, { rows }: Tables): Work<OutboxStatistics>
 }
 
 /** One less than the column holds, so that it can be raised once more. */
-const mostRetries = 2_147_483_646;
+const maxRetries = 2_147_483_646;
 /** The limit of a `Date`. */
 const longestTimeMs = 8_640_000_000_000_000;
 
@@ -457,7 +457,7 @@ function toStoredRow(row: SqlRow): StoredRow {
     payload: payload ?? Buffer.alloc(0),
     occurredAt: timeOf(row.occurred_at),
     status: row.status as RowStatus,
-    retryCount: Math.max(0, Math.min(Number(row.retry_count) || 0, mostRetries)),
+    retryCount: Math.max(0, Math.min(Number(row.retry_count) || 0, maxRetries)),
     lastError: row.last_error === null ? null : String(row.last_error),
     waitMs: Math.max(0, Math.ceil(Number(row.wait_ms))),
     shard: Number(row.shard),
@@ -620,8 +620,8 @@ function* cleanup(
       sql: `status = '${status}' AND ${time} < ${dialect.nowMinusMs}`,
       values: [ageMs],
     };
-    const [age = 0, most = 0] = integers([Math.round(ageMs), limit]);
-    const sql = `SELECT id FROM ${tables.rows} WHERE ${old.sql.replace('?', String(age))} ORDER BY ${time} LIMIT ${most}`;
+    const [age = 0, max = 0] = integers([Math.round(ageMs), limit]);
+    const sql = `SELECT id FROM ${tables.rows} WHERE ${old.sql.replace('?', String(age))} ORDER BY ${time} LIMIT ${max}`;
     const ids = (yield* queryInOrder(sql)).map(({ id }) => Number(id));
     return ids.length === 0 ? 0 : yield* deleteRows(dialect, tables, ids, old);
   } finally {
@@ -663,7 +663,7 @@ interface Shards extends Omit<Claim, 'shards'> {
 }
 
 /** How often a claim looks for free shards, because others claim at the same time. */
-const mostTries = 5;
+const maxTries = 5;
 
 /**
  * Each statement is a separate transaction, so a process that stops in between keeps no lock. A free shard may be taken by now,
@@ -684,8 +684,8 @@ function* claim(
   let { wanted, surplus, hasDead, nowMs } = found;
   for (let tries = 1; !(yield* take(dialect, tables, owner, leaseMs, wanted)); tries++) {
     const before = new Set(wanted);
-    ({ wanted, surplus, hasDead, nowMs } = yield* look(dialect, tables, owner, options, tries < mostTries));
-    if (tries === mostTries) {
+    ({ wanted, surplus, hasDead, nowMs } = yield* look(dialect, tables, owner, options, tries < maxTries));
+    if (tries === maxTries) {
       // Only the shards that it got.
       wanted = wanted.filter((shard) => before.has(shard));
       break;

@@ -51,7 +51,7 @@ interface Database {
 type DatabaseClass = new (path: string, options: { readonly timeout: number }) => Database;
 
 /** Prepared statements that are kept. Operators' commands all differ. */
-const mostPrepared = 50;
+const maxPrepared = 50;
 
 function handleOf(database: Database): SqliteHandle {
   const prepared = new Map<string, ReturnType<Database['prepare']>>();
@@ -60,7 +60,7 @@ function handleOf(database: Database): SqliteHandle {
       let statement = prepared.get(sql);
       if (statement === undefined) {
         statement = database.prepare(sql);
-        if (prepared.size === mostPrepared) prepared.clear();
+        if (prepared.size === maxPrepared) prepared.clear();
         prepared.set(sql, statement);
       }
       if (hasRows) return { rows: statement.all(...values) as SqlRow[], count: 0 };

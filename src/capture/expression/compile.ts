@@ -375,8 +375,8 @@ function builtIns(
 
 function split(target: string, [separator, limit]: readonly unknown[]): readonly string[] {
   if (typeof separator !== 'string') throw new TypeError('separator');
-  const most = limit === undefined ? maxMadeLength + 1 : wholeNumber(limit) >>> 0;
-  const parts = target.split(separator, Math.min(most, maxMadeLength + 1));
+  const max = limit === undefined ? maxMadeLength + 1 : wholeNumber(limit) >>> 0;
+  const parts = target.split(separator, Math.min(max, maxMadeLength + 1));
   if (parts.length > maxMadeLength) throw new RangeError('length');
   return parts;
 }

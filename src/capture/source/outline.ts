@@ -109,7 +109,7 @@ export function outlineOf(text: string, hasElements: boolean): Outline {
   let angles = 0;
   let elements = 0;
   let head = 0;
-  let most = 0;
+  let max = 0;
   /** Whether the last token ends a value, is a name, and which one; whether it closed a block. */
   let isValue = false;
   let word = '';
@@ -127,7 +127,7 @@ export function outlineOf(text: string, hasElements: boolean): Outline {
   const add = (cost: number): void => {
     chain += cost;
     const all = base + chain + angles * costs.angle + elements * costs.element;
-    if (all > most) most = all;
+    if (all > max) max = all;
   };
   const endStatement = (next: number): void => {
     before = chain;
@@ -465,7 +465,7 @@ export function outlineOf(text: string, hasElements: boolean): Outline {
     }
     last = code;
   }
-  return openCodes.length > 0 ? uncertain : { stackBytes: most, groups };
+  return openCodes.length > 0 ? uncertain : { stackBytes: max, groups };
 }
 
 function endOfLine(text: string, from: number): number {

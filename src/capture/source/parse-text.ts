@@ -153,8 +153,8 @@ function whyNot(characters: number): Problem | undefined {
 const remedyForSize =
   'run svc manifest after each build, so that a start parses nothing, or name a file of the sources';
 
-function tooLarge(characters: number, most: number): Problem {
-  const [there, bound] = [characters, most].map((each) => Math.ceil((each * 10) / mebibyte) / 10);
+function tooLarge(characters: number, max: number): Problem {
+  const [there, bound] = [characters, max].map((each) => Math.ceil((each * 10) / mebibyte) / 10);
   return {
     problem: `too much to parse: ${there} MB of source, but svc reads ${bound} MB at most: ${remedyForSize}`,
   };

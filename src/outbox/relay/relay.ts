@@ -6,7 +6,7 @@ import type { Config } from '../../config/config.ts';
 import { isAlive, ownStamp, type ProcessStamp, wholeSpace } from '../../ground/claims.ts';
 import { backoffMs, clock, inTime, within } from '../../ground/clock.ts';
 import type { CircuitState } from '../../ground/management.ts';
-import { logger, type QuietLog, throttledLog } from '../../observe/logger.ts';
+import { logger, type ThrottledLog, throttledLog } from '../../observe/logger.ts';
 import { isolate } from '../../observe/otel-api.ts';
 import type { Ledger, PublishDurations } from '../../observe/outcomes.ts';
 import {
@@ -28,7 +28,6 @@ import {
   createTopicRefusals,
   defaultBreaker,
   type PartitionCounts,
-  type TopicRefusals,
 } from '../../publish/main/cluster-state.ts';
 import { type Batch, createSender, type TopicPartition } from '../../publish/sender/sender.ts';
 import { createBatchSize } from '../batches.ts';
@@ -68,7 +67,7 @@ export interface RelayState {
   /** PENDING rows, counted within the last seconds; `null`: not yet, or it is on standby. */
   readonly pending: number | null;
   /** Rows by this relay, since its start. */
-  readonly processed: Pipeline['processed'];
+  readonly processed: RelayBuffer['processed'];
   /** Enough other relays send the rows. It checks from time to time whether it is needed. */
   readonly standsBy?: true;
   /** For two leases it has neither claimed shards nor sent a row. */
@@ -169,7 +168,7 @@ export function createRelay(parts: RelayParts): Relay {
       else {
         const wait = `rows wait in their table for ${openMs / 1_000} s`;
         logger.info(`outbox: ${breakerOpen.message}: ${wait} (${why})`);
-        pipeline.drop();
+        buffer.drop();
         reader.recheck();
       }
     },
@@ -182,19 +181,19 @@ export function createRelay(parts: RelayParts): Relay {
       claim(owner, leaseMs, options) {
         const askedAtMs = clock.monotonic();
         const onTime = (nowMs: number): void => time.observe(nowMs, askedAtMs);
-        return store.claim(owner, leaseMs, { ...options, keeps: pipeline.unsettledShards(), onTime });
+        return store.claim(owner, leaseMs, { ...options, keeps: buffer.unsettledShards(), onTime });
       },
     },
-    withoutSends: (claim, maxWaitMs) => pipeline.withoutSends(claim, maxWaitMs),
+    withoutSends: (claim, maxWaitMs) => buffer.withoutSends(claim, maxWaitMs),
     onClaim: () => reader.recheck(),
     listen,
   });
-  const pipeline = createPipeline({
+  const buffer = createRelayBuffer({
     ...{ store, broker, counts, owner, settings, cluster, refusals, lease, time, say, counters },
     onRoom: () => reader.recheck(),
     onNextPassIn: (ms) => reader.nextPassIn(ms),
   });
-  const reader = createReader({ store, settings, pipeline, lease, cluster, say });
+  const reader = createReader({ store, settings, buffer, lease, cluster, say });
   let listening: { readonly end: AbortController; readonly done: Promise<unknown> } | undefined;
   let running: Promise<unknown>[] = [];
   let stopped: Promise<boolean> | undefined;
@@ -223,13 +222,13 @@ export function createRelay(parts: RelayParts): Relay {
   function stalled(): Stalled | undefined {
     const { claimedAtMs, failure } = lease;
     if (claimedAtMs === undefined || stopped !== undefined) return undefined;
-    const forMs = clock.monotonic() - Math.max(claimedAtMs, pipeline.lastSuccessMs ?? claimedAtMs);
+    const forMs = clock.monotonic() - Math.max(claimedAtMs, buffer.lastSuccessMs ?? claimedAtMs);
     if (forMs < 2 * leaseMsFor(settings) + (lease.standsBy ? standbyMs : 0)) return undefined;
     return { forMs, ...(failure !== undefined && { reason: failure }) };
   }
 
   function state(): RelayState {
-    const { lastSuccessMs, processed } = pipeline;
+    const { lastSuccessMs, processed } = buffer;
     const standstill = stalled();
     const refused = refusals.state();
     return {
@@ -255,13 +254,13 @@ export function createRelay(parts: RelayParts): Relay {
     listen(false);
     // Rows that cannot be sent in time are dropped while there is time to acknowledge the others.
     const sent = Promise.resolve(reading)
-      .then(() => pipeline.repeatAll(deadlineMs / 2))
-      .then(() => pipeline.idle());
+      .then(() => buffer.repeatAll(deadlineMs / 2))
+      .then(() => buffer.idle());
     let isIdle = await within(leftMs(0.7), sent);
-    pipeline.drop();
+    buffer.drop();
     isIdle ||= await within(leftMs(0.5), sent);
     lease.stop();
-    pipeline.stop();
+    buffer.stop();
     await within(leftMs(0.5), Promise.all([...others, heard]));
     // A shard with rows in flight keeps its lease until that ends.
     if (!isIdle) {
@@ -299,7 +298,7 @@ export function createRelay(parts: RelayParts): Relay {
     state,
     resetBreaker() {
       cluster.reset();
-      pipeline.retryPartitions();
+      buffer.retryPartitions();
       reader.nextPassIn(0);
     },
     async summary() {
@@ -409,7 +408,7 @@ interface ShardLeaseOptions {
   readonly store: Pick<OutboxStore, 'isFull' | 'claim' | 'release'>;
   readonly owner: string;
   readonly leaseMs: number;
-  readonly say: QuietLog;
+  readonly say: ThrottledLog;
   /** Runs a claim while nothing is sent. So shards that it gives back have no rows in flight, as far as sends end in time. */
   readonly withoutSends: <T>(claim: () => Promise<T>, maxWaitMs: number) => Promise<T>;
   /** A claim was answered, or failed. */
@@ -628,9 +627,9 @@ const maxBlocked = 200_000;
 const firstRetryMs = 1_000;
 const longestRetryMs = 60_000;
 /** For a topic that refuses. Doubles. */
-const topicPauses = { firstMs: 5_000, longestMs: 60_000 };
+const topicBackoff = { firstMs: 5_000, longestMs: 60_000 };
 /** For a partition that fails. Doubles. */
-const partitionPauses = { firstMs: 1_000, longestMs: 10_000 };
+const partitionBackoff = { firstMs: 1_000, longestMs: 10_000 };
 
 /**
  * How a row leaves the relay's memory:
@@ -739,7 +738,7 @@ interface Place {
 const maxPlaces = 10_000;
 
 /** Topics or partitions that get no sends for a while, with exponential backoff. */
-export function createPauses(options: { readonly firstMs: number; readonly longestMs: number }) {
+export function createBackoffs(options: { readonly firstMs: number; readonly longestMs: number }) {
   const { firstMs, longestMs } = options;
   const places = new Map<string, Place>();
   const paused = new Set<string>();
@@ -788,17 +787,17 @@ interface UncertainBatch {
   isQueued: boolean;
 }
 
-interface PipelineOptions {
+interface RelayBufferOptions {
   readonly store: Pick<OutboxStore, 'ack' | 'fail'>;
   readonly broker: Pick<Broker, 'send' | 'describe'>;
   readonly counts: PartitionCounts;
   readonly owner: string;
   readonly settings: RelaySettings;
   readonly cluster: ClusterState;
-  readonly refusals: TopicRefusals;
+  readonly refusals: ReturnType<typeof createTopicRefusals>;
   readonly lease: Pick<ShardLease, 'epochOf' | 'lasts' | 'lost'>;
   readonly time: DatabaseTime;
-  readonly say: QuietLog;
+  readonly say: ThrottledLog;
   readonly counters: RelayCounters;
   /** Memory was freed, or nothing is in flight. */
   readonly onRoom: () => void;
@@ -806,14 +805,14 @@ interface PipelineOptions {
   readonly onNextPassIn: (ms: number) => void;
 }
 
-type Pipeline = ReturnType<typeof createPipeline>;
+type RelayBuffer = ReturnType<typeof createRelayBuffer>;
 
 /** Rows between read and acknowledgment, in the order of their aggregates. */
-function createPipeline(options: PipelineOptions) {
+function createRelayBuffer(options: RelayBufferOptions) {
   const { store, broker, counts, owner, settings, cluster, refusals, lease, time, say, onRoom } = options;
   const order = createAggregateOrder();
-  const topics = createPauses(topicPauses);
-  const partitions = createPauses(partitionPauses);
+  const topics = createBackoffs(topicBackoff);
+  const partitions = createBackoffs(partitionBackoff);
   const known = new Map<number, QueueEntry>();
   /** The end of rows since the current read began. */
   const written = new Map<number, 'sent' | 'failed'>();
@@ -938,7 +937,7 @@ function createPipeline(options: PipelineOptions) {
       }
       if (--each.page.remaining === 0) acknowledger.flush();
     }
-    if (end === 'deferred') options.onNextPassIn(partitionPauses.firstMs);
+    if (end === 'deferred') options.onNextPassIn(partitionBackoff.firstMs);
   }
 
   /** It stays in memory until the failure is written: a read before that would send it at once. */
@@ -1340,7 +1339,7 @@ interface AcknowledgerOptions {
   readonly owner: string;
   /** `false`: sent rows are deleted. */
   readonly keep: boolean;
-  readonly say: QuietLog;
+  readonly say: ThrottledLog;
   /** Written. Rows outside `acked` belong to a lost shard, and another relay sends them again. */
   readonly onSent: (ids: readonly number[], acked: readonly number[]) => void;
   readonly onFailed: (failures: readonly RowFailure[]) => void;
@@ -1450,10 +1449,10 @@ const probeRows = 10;
 interface ReaderOptions {
   readonly store: Pick<OutboxStore, 'pending' | 'failedAggregates'>;
   readonly settings: RelaySettings;
-  readonly pipeline: Pipeline;
+  readonly buffer: RelayBuffer;
   readonly lease: Pick<ShardLease, 'shards' | 'epochOf' | 'hasNone' | 'failure'>;
   readonly cluster: ClusterState;
-  readonly say: QuietLog;
+  readonly say: ThrottledLog;
 }
 
 /**
@@ -1462,7 +1461,7 @@ interface ReaderOptions {
  * retries deferred rows.
  */
 function createReader(options: ReaderOptions) {
-  const { store, settings, pipeline, lease, cluster, say } = options;
+  const { store, settings, buffer, lease, cluster, say } = options;
   const size = createBatchSize(settings);
   const signal = createWakeup();
   let isStopped = false;
@@ -1500,8 +1499,8 @@ function createReader(options: ReaderOptions) {
     lastId = 0;
     idleMs = 0;
     nextPassAtMs = nowMs + restartMs;
-    pipeline.newPass();
-    if (settings.onFailed === 'block') pipeline.block(await store.failedAggregates([...epochs.keys()]));
+    buffer.newPass();
+    if (settings.onFailed === 'block') buffer.block(await store.failedAggregates([...epochs.keys()]));
   }
 
   function hasOtherShards(): boolean {
@@ -1513,9 +1512,9 @@ function createReader(options: ReaderOptions) {
 
   const isTesting = (): boolean => cluster.state === 'HALF-OPEN';
 
-  function hasRoom(): boolean {
-    if (isTesting()) return pipeline.rows === 0;
-    return pipeline.rows <= (maxPages - 1) * size.mostRows && pipeline.bytes < maxBytes;
+  function hasSpace(): boolean {
+    if (isTesting()) return buffer.rows === 0;
+    return buffer.rows <= (maxPages - 1) * size.maxRows && buffer.bytes < maxBytes;
   }
 
   /** Milliseconds until the next read; 0: now. */
@@ -1527,7 +1526,7 @@ function createReader(options: ReaderOptions) {
       nextPassAtMs = nowMs;
       nextReadAtMs = nowMs;
     }
-    if (lease.shards().length === 0 || !hasRoom()) return settings.pollIntervalMs;
+    if (lease.shards().length === 0 || !hasSpace()) return settings.pollIntervalMs;
     if (hasOtherShards()) {
       nextPassAtMs = nowMs;
       nextReadAtMs = nowMs;
@@ -1541,20 +1540,20 @@ function createReader(options: ReaderOptions) {
    */
   async function probe(except: ExceptRows): Promise<readonly StoredRow[]> {
     const shards = [...epochs.keys()];
-    const { lastFailedRows } = pipeline;
+    const { lastFailedRows } = buffer;
     if (lastFailedRows.length > 0 && !hasNoOtherRows) {
       const ids = [...except.ids, ...lastFailedRows.map(({ id }) => id)];
       const keys = new Set(lastFailedRows.map(keyOf));
       const found = await store.pending(shards, { ...except, ids }, size.rows);
-      const others = pipeline.free(found.filter((row) => !keys.has(keyOf(row))));
+      const others = buffer.free(found.filter((row) => !keys.has(keyOf(row))));
       if (others.length > 0) {
-        pipeline.block(lastFailedRows);
+        buffer.block(lastFailedRows);
         return others.slice(0, probeRows);
       }
     }
-    if (pipeline.testAgain(true)) return [];
-    const rows = pipeline.free(await store.pending(shards, except, size.rows));
-    if (rows.length === 0) pipeline.testAgain(false);
+    if (buffer.testAgain(true)) return [];
+    const rows = buffer.free(await store.pending(shards, except, size.rows));
+    if (rows.length === 0) buffer.testAgain(false);
     return rows.slice(0, probeRows);
   }
 
@@ -1564,8 +1563,8 @@ function createReader(options: ReaderOptions) {
     readAtMs = nowMs;
     if (wakeAtMs <= nowMs) wakeAtMs = Number.POSITIVE_INFINITY;
     const limit = isTesting() ? probeRows : size.rows;
-    pipeline.startReading();
-    const known = pipeline.knownIds();
+    buffer.startReading();
+    const known = buffer.knownIds();
     const except = known === undefined ? { upToId: lastId, ids: [] } : { upToId: 0, ids: known };
     if (look !== undefined && except.upToId === 0) look.isBegun = true;
     const reading = isTesting() ? probe(except) : store.pending([...epochs.keys()], except, limit);
@@ -1581,10 +1580,10 @@ function createReader(options: ReaderOptions) {
     if (!isTesting()) size.read(rows);
     const isLast = isTesting() ? rows.length === 0 : !isFull;
     const begun = look?.isBegun === true;
-    const taken = await pipeline.add(rows, epochs);
+    const taken = await buffer.add(rows, epochs);
     if (begun && isLast) endLook(true);
     const hadNoOtherRows = hasNoOtherRows;
-    hasNoOtherRows = isTesting() && taken === 0 && pipeline.rows === 0;
+    hasNoOtherRows = isTesting() && taken === 0 && buffer.rows === 0;
     if (hasNoOtherRows && !hadNoOtherRows) {
       nextPassAtMs = nowMs;
       nextReadAtMs = nowMs;
@@ -1597,10 +1596,10 @@ function createReader(options: ReaderOptions) {
     nextReadAtMs = nowMs;
     // `seesAll` was called during this read: it needs a pass from the first row.
     if (look?.isBegun === false) nextPassAtMs = nowMs;
-    if (isFull && !pipeline.isFull) return;
+    if (isFull && !buffer.isFull) return;
     // All rows are read. Only deferred and new ones remain.
     const passMs = nextPassAtMs - clock.monotonic();
-    const againMs = pipeline.blocked > 0 ? passMs : Math.max(passMs, pipeline.nextPausedMs());
+    const againMs = buffer.blocked > 0 ? passMs : Math.max(passMs, buffer.nextPausedMs());
     nextReadAtMs = clock.monotonic() + Math.max(1, Math.min(settings.pollIntervalMs, againMs));
   }
 

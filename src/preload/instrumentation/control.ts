@@ -9,7 +9,7 @@ import type { SvcError } from '../../ground/errors.ts';
 import { loadChunk, shared } from '../../ground/lifecycle.ts';
 import { notStartedExitCode, unsupportedNode } from '../../ground/version.ts';
 import { consoleLogger, logger, stderrLogger } from '../../observe/logger.ts';
-import { handOverProviders } from '../../observe/otel-api.ts';
+import { setProviders } from '../../observe/otel-api.ts';
 import type * as Preload from '../preload.ts';
 
 /**
@@ -90,7 +90,7 @@ export function controlOf(who: object) {
         if (!current.hasEnded || ended.has(current)) return;
         ended.add(current);
         logger.info('ended after disable()');
-        if (state.inCharge === undefined) handOverProviders({});
+        if (state.inCharge === undefined) setProviders({});
       });
     },
 
@@ -104,14 +104,14 @@ export function controlOf(who: object) {
 
     setTracerProvider(provider: TracerProvider): void {
       given.tracers = provider;
-      if (state.inCharge === who) handOverProviders(given);
+      if (state.inCharge === who) setProviders(given);
     },
 
     setMeterProvider(provider: MeterProvider): void {
       // An SDK may set a no-op provider first: once another is registered, that one counts.
       if (keepsNothing(provider)) delete given.meters;
       else given.meters = provider;
-      if (state.inCharge === who) handOverProviders(given);
+      if (state.inCharge === who) setProviders(given);
     },
 
     /** Absolute paths of files, and packages, that targets name. */
@@ -180,7 +180,7 @@ function sayOccupied(who: object, given: Given, code: object | undefined): void 
 
 function takeCharge(who: object, given: Given): void {
   state.inCharge = who;
-  handOverProviders(given);
+  setProviders(given);
 }
 
 function givenTo(who: object): Given {

@@ -248,7 +248,7 @@ function aboutSalt(salt: string | undefined): string | undefined {
  */
 function isWeak(bytes: Uint8Array): boolean {
   const { length } = bytes;
-  return new Set(bytes).size <= length / 4 || repeats(bytes) || mostEqualSteps(bytes) >= (length - 1) * 0.75;
+  return new Set(bytes).size <= length / 4 || repeats(bytes) || maxEqualSteps(bytes) >= (length - 1) * 0.75;
 }
 
 /** The unit is at most half the length; the last one may be cut off. */
@@ -259,7 +259,7 @@ function repeats(bytes: Uint8Array): boolean {
 }
 
 /** How often the most frequent step from one byte to the next occurs. */
-function mostEqualSteps(bytes: Uint8Array): number {
+function maxEqualSteps(bytes: Uint8Array): number {
   const counts = new Map<number, number>();
   for (let index = 1; index < bytes.length; index++) {
     const step = ((bytes[index] as number) - (bytes[index - 1] as number)) & 0xff;

@@ -98,7 +98,7 @@ function keyCacheSettings(options: KeyCacheOptions, needed: number): KeyCacheSet
     ttlMs,
     maxStaleMs: options.maxStaleMs ?? ttlMs,
     maxEntries: Math.max(options.maxEntries ?? 100, needed),
-    maxMessages: Math.min(options.maxMessages ?? KeyCounter.most, KeyCounter.most),
+    maxMessages: Math.min(options.maxMessages ?? KeyCounter.max, KeyCounter.max),
     onFailure: options.onFailure ?? (() => {}),
     onWorn: options.onWorn ?? (() => {}),
   };
@@ -364,8 +364,8 @@ interface Answer<T> {
 }
 
 /** Remembered failures. Kept apart from the keys, so that a flood of forged ones evicts no real one. */
-const mostFailures = 1_000;
-const mostCallsAtOnce = 8;
+const maxFailures = 1_000;
+const maxCallsAtOnce = 8;
 
 function createDataKeys(
   provider: EnvelopeKeyProvider,
@@ -375,7 +375,7 @@ function createDataKeys(
   const keys = new Map<string, Answer<KeyObject>>();
   const failures = new Map<string, Answer<SvcError>>();
   const flight = singleFlight<KeyObject | SvcError>();
-  const turns = takeTurns(mostCallsAtOnce);
+  const turns = takeTurns(maxCallsAtOnce);
   const unknown = limitUnknownKeys();
   let epoch = 0;
 
@@ -393,9 +393,9 @@ function createDataKeys(
   }
 
   /** Oldest first: that one is evicted. */
-  function store<T>(answers: Map<string, Answer<T>>, most: number, name: string, answer: T, lifeMs: number) {
+  function store<T>(answers: Map<string, Answer<T>>, max: number, name: string, answer: T, lifeMs: number) {
     answers.delete(name);
-    if (answers.size >= most) answers.delete(answers.keys().next().value as string);
+    if (answers.size >= max) answers.delete(answers.keys().next().value as string);
     answers.set(name, { answer, expiresAtMs: clock.monotonic() + lifeMs });
   }
 
@@ -419,7 +419,7 @@ function createDataKeys(
       }
       errors.push(answer);
       if (asked === epoch && remembered === undefined)
-        store(failures, mostFailures, failedName, answer, lifeMs(answer));
+        store(failures, maxFailures, failedName, answer, lifeMs(answer));
     }
     return mostTelling(errors);
   }
@@ -531,11 +531,11 @@ function singleFlight<T>(): (key: string, work: () => Promise<T>) => Promise<T> 
 }
 
 /** Limits concurrency; first in, first out. */
-function takeTurns(mostAtOnce: number): <T>(work: () => Promise<T>) => Promise<T> {
+function takeTurns(maxAtOnce: number): <T>(work: () => Promise<T>) => Promise<T> {
   const waiting: (() => void)[] = [];
   let inFlight = 0;
   return async (work) => {
-    if (inFlight === mostAtOnce) await new Promise<void>((resolve) => waiting.push(resolve));
+    if (inFlight === maxAtOnce) await new Promise<void>((resolve) => waiting.push(resolve));
     else inFlight++;
     try {
       return await work();

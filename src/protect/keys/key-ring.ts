@@ -366,29 +366,29 @@ export class KeyCounter {
    * Values that one key may encrypt. With random IVs of 96 bits, more of them make a repeated IV too likely (NIST SP 800-38D,
    * 8.3). A repeated IV exposes both values.
    */
-  static readonly most: number = 2 ** 32;
+  static readonly max: number = 2 ** 32;
   #messages = 0;
   /** Up to here `count` only counts. */
   #limit: number;
   #told: 'nothing' | 'half' | 'all' = 'nothing';
   readonly #keyId: string;
-  readonly #most: number;
+  readonly #max: number;
   readonly #onWorn: KeyUseOptions['onWorn'];
 
-  constructor(keyId: string, { maxMessages = KeyCounter.most, onWorn }: KeyUseOptions) {
+  constructor(keyId: string, { maxMessages = KeyCounter.max, onWorn }: KeyUseOptions) {
     this.#keyId = keyId;
-    this.#most = Math.min(maxMessages, KeyCounter.most);
-    this.#limit = Math.ceil(this.#most / 2);
+    this.#max = Math.min(maxMessages, KeyCounter.max);
+    this.#limit = Math.ceil(this.#max / 2);
     this.#onWorn = onWorn;
   }
 
   get isUsedUp(): boolean {
-    return this.#messages >= this.#most;
+    return this.#messages >= this.#max;
   }
 
   /** Throws if `count` would throw. */
   check(): void {
-    if (this.isUsedUp) throw usedUp(this.#keyId, this.#most);
+    if (this.isUsedUp) throw usedUp(this.#keyId, this.#max);
   }
 
   /** Call it before each value. Throws `SVC_PROTECT_KEY_USED_UP` for the first one above the maximum. */
@@ -399,21 +399,21 @@ export class KeyCounter {
   }
 
   #passLimit(after: number): void {
-    const isUsedUp = after > this.#most;
+    const isUsedUp = after > this.#max;
     const tell = isUsedUp ? 'all' : 'half';
-    this.#limit = this.#most;
+    this.#limit = this.#max;
     if (tell !== this.#told) {
       this.#told = tell;
       this.#onWorn?.({ keyId: this.#keyId, messages: this.#messages, isUsedUp });
     }
-    if (isUsedUp) throw usedUp(this.#keyId, this.#most);
+    if (isUsedUp) throw usedUp(this.#keyId, this.#max);
   }
 }
 
-function usedUp(keyId: string, most: number): SvcError {
+function usedUp(keyId: string, max: number): SvcError {
   return new SvcError(
     'SVC_PROTECT_KEY_USED_UP',
-    `the encryption key "${keyId}" has encrypted ${most} values, the limit of one key. Make a new key the primary key`,
+    `the encryption key "${keyId}" has encrypted ${max} values, the limit of one key. Make a new key the primary key`,
   );
 }
 

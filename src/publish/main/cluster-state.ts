@@ -343,8 +343,6 @@ const newsMs = 300_000;
 /** Limit of remembered topics. Topic names can come from application data. */
 const maxTopics = 1_000;
 
-export type TopicRefusals = ReturnType<typeof createTopicRefusals>;
-
 /** Topics that refuse all events, because they do not exist or this user has no right to them. */
 export function createTopicRefusals() {
   const refusals = new Map<string, Refusal>();

@@ -40,12 +40,11 @@ import {
   type createRetryPolicy,
   createTopicRefusals,
   type PartitionCounts,
-  type TopicRefusals,
   timedOut,
 } from './cluster-state.ts';
 
 export interface QueueOptions {
-  readonly broker: Pick<Broker, 'send' | 'partitionsFor' | 'letGo' | 'heldBack'>;
+  readonly broker: Pick<Broker, 'send' | 'partitionsFor' | 'unref' | 'heldBack'>;
   /** Topic of events that name none. */
   readonly topic: string;
   readonly batch: BatchSettings;
@@ -55,7 +54,7 @@ export interface QueueOptions {
    * For events that wait because earlier ones of their partition are in the backup. Beyond it they spill to the backup; if that is
    * full, the new event is lost.
    */
-  readonly held?: MemoryLimits | undefined;
+  readonly behindBackup?: MemoryLimits | undefined;
   /** Concurrent sends over all partitions. */
   readonly maxInFlight: number;
   /** An event without acknowledgment after this time goes to the next tier. */
@@ -137,7 +136,7 @@ export function createQueue(options: QueueOptions): Queue {
   order.attach({
     countOf: counts.known,
     holds: (topic, partition) => topics.get(topic)?.holds(partition) === true,
-    firstHeld: (topic, partition) => topics.get(topic)?.firstHeld(partition),
+    firstBehindBackup: (topic, partition) => topics.get(topic)?.firstBehindBackup(partition),
     orderChanged: (topic, partition) => sender.outside(() => orderChanged(topic, partition)),
   });
   const tick = createTickBudget();
@@ -171,7 +170,7 @@ export function createQueue(options: QueueOptions): Queue {
   function abandon(reason: SendFailure, alsoInFlight: boolean): void {
     for (const topic of [...topics.values()]) topic.abandon(reason, alsoInFlight);
     // Sends may be in flight whose events have gone to the next tier.
-    if (memory.events === 0 && cluster.isAway) broker.letGo?.();
+    if (memory.events === 0 && cluster.isAway) broker.unref?.();
   }
 
   function giveUpWaiting(): void {
@@ -201,17 +200,17 @@ export function createQueue(options: QueueOptions): Queue {
     // If other events got through meanwhile, the cluster is not away.
     if (memory.events < before && !cluster.hasStoredSince(nowMs - deliveryTimeoutMs))
       cluster.failed(timedOut(deliveryTimeoutMs), true);
-    // A held event may get its deadline by then.
+    // An event behind the backup may get its deadline by then.
     if (next !== undefined) expireAfter(Math.max(1, Math.ceil(Math.min(next - nowMs, deliveryTimeoutMs))));
-    else if (cluster.isAway) broker.letGo?.();
+    else if (cluster.isAway) broker.unref?.();
   }
 
   function take(event: SerializedEvent, topic: string): QueuedEvent | SendFailure {
     if (sender.isClosed) return stopped;
-    const isHeld = order.isGuarding && order.stateOfKey(topic, event.key) !== 'open';
-    const taken = admission.admit(event, topic, isHeld);
+    const isBehindBackup = order.isGuarding && order.stateOfKey(topic, event.key) !== 'open';
+    const taken = admission.admit(event, topic, isBehindBackup);
     if (!(taken instanceof QueuedEvent)) return taken;
-    if (isHeld) tick.add(taken.bytes);
+    if (isBehindBackup) tick.add(taken.bytes);
     topicQueue(topic).push(taken);
     if (expiry === undefined) expireAfter(deliveryTimeoutMs);
     return taken;
@@ -458,35 +457,35 @@ function endBatch(
 
 /** How many of these events, at least one, go into the next batch. */
 function countForBatch(events: readonly QueuedEvent[], { maxEvents, maxBytes }: BatchLimits): number {
-  const most = Math.min(events.length, maxEvents);
+  const max = Math.min(events.length, maxEvents);
   let bytes = 0;
-  for (let count = 0; count < most; count++) {
+  for (let count = 0; count < max; count++) {
     bytes += (events[count] as QueuedEvent).bytes;
     if (bytes > maxBytes) return Math.max(count, 1);
   }
-  return most;
+  return max;
 }
 
 /** Unsettled events that are in no batch yet, in order. */
 class WaitingEvents {
   private events: QueuedEvent[] = [];
-  private heldCount = 0;
+  private behindBackupCount = 0;
   bytes = 0;
 
   get count(): number {
     return this.events.length;
   }
 
-  get hasHeld(): boolean {
-    return this.heldCount > 0;
+  get hasBehindBackup(): boolean {
+    return this.behindBackupCount > 0;
   }
 
   get first(): QueuedEvent | undefined {
     return this.events[0];
   }
 
-  get firstHeld(): QueuedEvent | undefined {
-    return this.hasHeld ? this.events.find(({ isHeld }) => isHeld) : undefined;
+  get firstBehindBackup(): QueuedEvent | undefined {
+    return this.hasBehindBackup ? this.events.find(({ isBehindBackup }) => isBehindBackup) : undefined;
   }
 
   push(event: QueuedEvent): void {
@@ -513,20 +512,20 @@ class WaitingEvents {
   }
 
   freeAll(free: (event: QueuedEvent) => void): void {
-    for (const event of this.events) if (event.isHeld) free(event);
-    this.heldCount = 0;
+    for (const event of this.events) if (event.isBehindBackup) free(event);
+    this.behindBackupCount = 0;
   }
 
   private insert(event: QueuedEvent, at: number): void {
     this.events.splice(at, 0, event);
     this.bytes += event.bytes;
-    if (event.isHeld) this.heldCount++;
+    if (event.isBehindBackup) this.behindBackupCount++;
   }
 
   private taken(events: QueuedEvent[]): QueuedEvent[] {
-    for (const { bytes, isHeld } of events) {
+    for (const { bytes, isBehindBackup } of events) {
       this.bytes -= bytes;
-      if (isHeld) this.heldCount--;
+      if (isBehindBackup) this.behindBackupCount--;
     }
     return events;
   }
@@ -569,9 +568,9 @@ type PartitionQueue = ReturnType<typeof createPartitionQueue>;
  * - `throttled` waits for the end of the broker's throttling. Next: `waiting for a slot`.
  * - `sending` waits for the broker's answer. Next: `pausing` before a retry; else as from `idle`.
  * - `pausing` waits for the retry, or for the cluster's return (`wake`). Next: `waiting for a slot`.
- * - `held` is the next state, before a slot is requested or used, if its order is not `open`. It waits for the outcome of earlier
+ * - `behind the backup` is the next state, before a slot is requested or used, if its order is not `open`. It waits for the outcome of earlier
  *   events (`orderChanged`). Next: as from `idle` when `open`; `idle` when `behind` and all events spill to the backup. It stays
- *   `held` if that is full.
+ *   `behind the backup` if that is full.
  */
 type State =
   | 'idle'
@@ -582,7 +581,7 @@ type State =
   | 'throttled'
   | 'sending'
   | 'pausing'
-  | 'held';
+  | 'behind the backup';
 
 /**
  * The events of one partition, in order, as in `createLane`. Failed batches are sent again before anything else.
@@ -682,7 +681,7 @@ function createPartitionQueue(options: PartitionQueueOptions) {
 
   function hold(): void {
     cancelTimer();
-    state = 'held';
+    state = 'behind the backup';
     spillToBackup();
   }
 
@@ -769,11 +768,11 @@ function createPartitionQueue(options: PartitionQueueOptions) {
 
   function resume(): void {
     const isWaiting = isGathering() || state === 'unplaced' || state === 'throttled' || state === 'pausing';
-    if (isWaiting || state === 'held') proceed(false);
+    if (isWaiting || state === 'behind the backup') proceed(false);
   }
 
   function abandon(reason: SendFailure, alsoInFlight: boolean): void {
-    end(reason, alsoInFlight, ({ isHeld }) => alsoInFlight || !isHeld);
+    end(reason, alsoInFlight, ({ isBehindBackup }) => alsoInFlight || !isBehindBackup);
     resume();
   }
 
@@ -782,13 +781,13 @@ function createPartitionQueue(options: PartitionQueueOptions) {
       endBatch({ ...lane.inFlight, maybeStored: true }, reason, outcomes.settle, isWanted);
     batches.end(reason, outcomes.settle, isWanted);
     const told = sender.explain(topic, reason);
-    for (const event of waiting.take(isWanted)) outcomes.settle(event, event.isHeld ? spilled : told);
+    for (const event of waiting.take(isWanted)) outcomes.settle(event, event.isBehindBackup ? spilled : told);
   }
 
   return {
     push(event: QueuedEvent): void {
       waiting.push(event);
-      if (event.isHeld) sender.outside(spillToBackup);
+      if (event.isBehindBackup) sender.outside(spillToBackup);
       if (state === 'idle') sender.outside(() => proceed(true));
       else if (isGathering() && isFull()) sender.outside(askForSlot);
       else if (state === 'lingering' && isWorthwhile()) sender.outside(leave);
@@ -821,13 +820,13 @@ function createPartitionQueue(options: PartitionQueueOptions) {
       return firstOpen()?.deadlineAtMs;
     },
 
-    /** Ends all events that are neither in a send nor held. `alsoInFlight`: all events. */
+    /** Ends all events that are neither in a send nor behind the backup. `alsoInFlight`: all events. */
     abandon,
     /** The state of the order has changed, or the backup may have space. */
     orderChanged(): void {
       gate.mayHaveRoom();
       spillToBackup();
-      if (gate.isOpen() && state === 'held') proceed(false);
+      if (gate.isOpen() && state === 'behind the backup') proceed(false);
     },
     /** The cluster is back: retries at once. If that fails, the batch waits for the rest of its time. */
     wake,
@@ -848,10 +847,10 @@ function createPartitionQueue(options: PartitionQueueOptions) {
       if (state === 'unplaced') proceed(false);
     },
     isIdle: (): boolean => state === 'idle',
-    /** Whether it has unsettled events that are not held. */
-    holds: (): boolean => firstOpen()?.isHeld === false,
-    /** The first event that is held. */
-    firstHeld: (): QueuedEvent | undefined => waiting.firstHeld,
+    /** Whether it has unsettled events that are not behind the backup. */
+    holds: (): boolean => firstOpen()?.isBehindBackup === false,
+    /** The first event behind the backup. */
+    firstBehindBackup: (): QueuedEvent | undefined => waiting.firstBehindBackup,
   };
 }
 
@@ -867,7 +866,7 @@ interface BatchSenderOptions {
   readonly counts: PartitionCounts;
   readonly cluster: ClusterState;
   readonly retry: ReturnType<typeof createRetryPolicy>;
-  readonly refusals: TopicRefusals;
+  readonly refusals: ReturnType<typeof createTopicRefusals>;
   readonly onSendFailed: (kind: SendFailureKind) => void;
   readonly onRetried: (eventType: string) => void;
 }
@@ -1000,21 +999,21 @@ function createOrderGate(options: OrderGateOptions) {
     get state() {
       return sender.order.isGuarding ? sender.order.stateOf(topic, partition) : 'open';
     },
-    /** Held events are freed; they go to the next tier if the cluster is away. */
+    /** Events behind the backup are freed; they go to the next tier if the cluster is away. */
     isOpen(): boolean {
       if (gate.state !== 'open') return false;
-      if (waiting.hasHeld && sender.isAway)
-        settle(sender.explain(topic, breakerOpen), ({ isHeld }) => isHeld);
-      if (waiting.hasHeld) waiting.freeAll(outcomes.free);
+      if (waiting.hasBehindBackup && sender.isAway)
+        settle(sender.explain(topic, breakerOpen), ({ isBehindBackup }) => isBehindBackup);
+      if (waiting.hasBehindBackup) waiting.freeAll(outcomes.free);
       return true;
     },
     /** In state `behind`, all events spill to the backup. Events that find it full come back, and wait for `mayHaveRoom`. */
     spillToBackup(): void {
       if (gate.state === 'behind' && !isBackupFull) settle(spilledUnlessFull, () => true);
     },
-    /** Memory is full: held events spill to the backup first. False: it is full, too. */
+    /** Memory is full: events behind the backup spill first. False: the backup is full, too. */
     spillHeldEvents(): boolean {
-      if (!isBackupFull) settle(spilledUnlessFull, ({ isHeld }) => isHeld);
+      if (!isBackupFull) settle(spilledUnlessFull, ({ isBehindBackup }) => isBehindBackup);
       return !isBackupFull;
     },
     putBack(event: QueuedEvent): void {
@@ -1248,12 +1247,18 @@ export function createTopicQueue(options: TopicQueueOptions) {
 
     /** `undefined`: any partition. */
     holds(partition: number | undefined): boolean {
-      return unplaced.first?.isHeld === false || queuesOf(partition).some((queue) => queue?.holds() === true);
+      return (
+        unplaced.first?.isBehindBackup === false ||
+        queuesOf(partition).some((queue) => queue?.holds() === true)
+      );
     },
 
-    /** Position in time of the first held event in this partition; `undefined`: in any. */
-    firstHeld(partition: number | undefined): bigint | undefined {
-      const held = [...queuesOf(partition).map((queue) => queue?.firstHeld()), unplaced.firstHeld];
+    /** Position in time of the first event behind the backup in this partition; `undefined`: in any. */
+    firstBehindBackup(partition: number | undefined): bigint | undefined {
+      const held = [
+        ...queuesOf(partition).map((queue) => queue?.firstBehindBackup()),
+        unplaced.firstBehindBackup,
+      ];
       return earliest(held.map((one) => one && timeOf(one)));
     },
 
@@ -1261,7 +1266,7 @@ export function createTopicQueue(options: TopicQueueOptions) {
   };
 
   function settle(events: readonly QueuedEvent[], reason: SendFailure): void {
-    for (const event of events) outcomes.settle(event, event.isHeld ? spilled : reason);
+    for (const event of events) outcomes.settle(event, event.isBehindBackup ? spilled : reason);
   }
 
   function abandon(reason: SendFailure, alsoInFlight: boolean): void {
@@ -1274,7 +1279,7 @@ export function createTopicQueue(options: TopicQueueOptions) {
 
 const timeOf = ({ event: { eventId } }: QueuedEvent): bigint => orderOf(eventId);
 
-const isFree = ({ isHeld }: QueuedEvent): boolean => !isHeld;
+const isFree = ({ isBehindBackup }: QueuedEvent): boolean => !isBehindBackup;
 
 function earliest<Time extends number | bigint>(times: readonly (Time | undefined)[]): Time | undefined {
   return times.reduce(
@@ -1309,7 +1314,7 @@ type EventUpdate = undefined | Leave | { readonly notice: EventRetry };
 interface Admitted {
   /** On the monotonic clock. */
   readonly atMs: number;
-  /** `Infinity`: it is held. */
+  /** `Infinity`: it is behind the backup. */
   readonly deliveryTimeoutMs: number;
   readonly isProbe: boolean;
 }
@@ -1348,7 +1353,7 @@ export class QueuedEvent {
   }
 
   /** Waits because earlier events of its partition are in the backup or on their way there. Its delivery time has not begun. */
-  get isHeld(): boolean {
+  get isBehindBackup(): boolean {
     return this.deadlineAtMs === Number.POSITIVE_INFINITY;
   }
 
@@ -1498,7 +1503,7 @@ function createEventOutcomes(options: EventOutcomesOptions) {
       order.leaving(failed);
       return toNextTier(failed);
     },
-    /** A held event may be sent. */
+    /** An event behind the backup may be sent. */
     free: admission.free,
     /** Ends an event in the queue: published, or failed and passed to the next tier. The first end counts. */
     settle(queued: QueuedEvent, failure: SendFailure | undefined): void {
@@ -1552,8 +1557,8 @@ const shutDown: SendFailure = {
 
 interface AdmissionOptions {
   readonly buffer: MemoryLimits;
-  /** For held events, over all topics; others have their own limits. Default: 5,000 events, 16 MiB. */
-  readonly held?: MemoryLimits | undefined;
+  /** For events behind the backup, over all topics; others have their own limits. Default: 5,000 events, 16 MiB. */
+  readonly behindBackup?: MemoryLimits | undefined;
   readonly deliveryTimeoutMs: number;
   readonly cluster: Pick<ClusterState, 'admit' | 'probeGone' | 'isAway'>;
   /** The probe has ended, and the cluster is still away. */
@@ -1563,7 +1568,7 @@ interface AdmissionOptions {
 }
 
 const never = Number.POSITIVE_INFINITY;
-const usualHeld: MemoryLimits = { maxEvents: 5_000, maxBytes: 16 * 1024 * 1024 };
+const usualBehindBackup: MemoryLimits = { maxEvents: 5_000, maxBytes: 16 * 1024 * 1024 };
 
 type Admission = ReturnType<typeof createAdmission>;
 
@@ -1571,7 +1576,7 @@ type Admission = ReturnType<typeof createAdmission>;
 export function createAdmission(options: AdmissionOptions) {
   const { deliveryTimeoutMs, cluster, onProbeFailed, onFirst } = options;
   const memory = createMemory(options.buffer);
-  const held = createMemory(options.held ?? usualHeld);
+  const behindBackup = createMemory(options.behindBackup ?? usualBehindBackup);
   const warnFull = throttledLog({ level: 'warn', saysLeftOut: false });
   /** The event that tests the cluster now. */
   let probe: QueuedEvent | undefined;
@@ -1594,14 +1599,14 @@ export function createAdmission(options: AdmissionOptions) {
   }
 
   return {
-    /** Without held events. */
+    /** Without events behind the backup. */
     memory,
     /** Admits the event, or returns why not. `isHeld`: the cluster's state counts when it may be sent. */
-    admit(event: SerializedEvent, topic: string, isHeld: boolean): QueuedEvent | SendFailure {
+    admit(event: SerializedEvent, topic: string, isBehindBackup: boolean): QueuedEvent | SendFailure {
       const bytes = bytesOf(event);
       const atMs = clock.monotonic();
-      if (isHeld && !held.reserve(bytes)) return spilled;
-      if (isHeld)
+      if (isBehindBackup && !behindBackup.reserve(bytes)) return spilled;
+      if (isBehindBackup)
         return new QueuedEvent(event, topic, bytes, { atMs, deliveryTimeoutMs: never, isProbe: false });
       // Memory first: a probe that does not fit would leave the breaker HALF-OPEN.
       if (!memory.reserve(bytes)) return bufferFull();
@@ -1616,22 +1621,22 @@ export function createAdmission(options: AdmissionOptions) {
       if (memory.events === 1) onFirst();
       return queued;
     },
-    /** A held event may be sent. */
+    /** An event behind the backup may be sent. */
     free(queued: QueuedEvent): void {
-      held.release(queued.bytes);
+      behindBackup.release(queued.bytes);
       memory.reserveAnyway(queued.bytes);
       queued.free(clock.monotonic(), deliveryTimeoutMs);
       if (memory.events === 1) onFirst();
     },
-    /** Admits an event, as held, that found the backup full. False: no space here, either. */
+    /** Admits an event behind the backup that found it full. False: no space here, either. */
     takeBack(queued: QueuedEvent): boolean {
-      const hasRoom = held.reserve(queued.bytes);
-      if (hasRoom) queued.comeBack();
-      return hasRoom;
+      const hasSpace = behindBackup.reserve(queued.bytes);
+      if (hasSpace) queued.comeBack();
+      return hasSpace;
     },
     /** Called once for each admitted event, when it ends. */
     release(queued: QueuedEvent): void {
-      (queued.isHeld ? held : memory).release(queued.bytes);
+      (queued.isBehindBackup ? behindBackup : memory).release(queued.bytes);
       if (queued.isProbe) cluster.probeGone();
       // Settle the whole batch first, then the events that wait behind the probe.
       if (queued === probe) void Promise.resolve().then(afterProbe);

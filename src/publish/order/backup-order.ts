@@ -97,8 +97,8 @@ export function createBackupOrder(options: BackupOrderOptions): BackupOrder {
   const partitionNow = (backlog: PartitionBacklog): number | undefined =>
     backlogs.partitionOf(backlog, queue?.countOf(backlog.topic));
 
-  const firstHeld = (backlog: PartitionBacklog): bigint | undefined =>
-    queue?.firstHeld(backlog.topic, partitionNow(backlog));
+  const firstBehindBackup = (backlog: PartitionBacklog): bigint | undefined =>
+    queue?.firstBehindBackup(backlog.topic, partitionNow(backlog));
 
   function isReady(backlog: PartitionBacklog): boolean {
     if (backlog.retryAtMs > clock.monotonic()) return false;
@@ -184,7 +184,7 @@ export function createBackupOrder(options: BackupOrderOptions): BackupOrder {
       await inFlight.soFar();
       for (const [backlog, latest] of ready) {
         backlog.storedBefore = backlog.stored;
-        const held = firstHeld(backlog);
+        const held = firstBehindBackup(backlog);
         if (held !== undefined && held <= latest) ready.set(backlog, held - 1n);
       }
       return createPass({
@@ -465,7 +465,7 @@ interface OrderedQueue {
   /** Whether the queue of a partition has events that may be sent. `undefined`: any partition. */
   holds(topic: string, partition: number | undefined): boolean;
   /** Position in time of the first event that waits behind others in the backup. */
-  firstHeld(topic: string, partition: number | undefined): bigint | undefined;
+  firstBehindBackup(topic: string, partition: number | undefined): bigint | undefined;
   /** The state has changed, or the backup may have space again. `undefined`: any topic, any partition. */
   orderChanged(topic: string | undefined, partition: number | undefined): void;
 }

@@ -150,8 +150,8 @@ export async function recover(options: RecoverOptions): Promise<RecoverReport> {
       });
     },
   });
-  const most = options.keepsOrder === true ? maxReadCount : maxBatchCount;
-  const size = ratePerSecond > 0 ? Math.min(most, Math.ceil(ratePerSecond)) : most;
+  const max = options.keepsOrder === true ? maxReadCount : maxBatchCount;
+  const size = ratePerSecond > 0 ? Math.min(max, Math.ceil(ratePerSecond)) : max;
 
   for await (const { events, unreadable } of source.read(size)) {
     report.unreadable.push(...unreadable);

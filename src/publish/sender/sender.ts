@@ -301,10 +301,10 @@ export function createSender<T>(options: SenderOptions<T>) {
   function choose(one: WaitingPartition<T>, source: readonly T[]): { events: T[]; examined: number } {
     const chosen = new Set<T>();
     const again = uncertain?.batches.get(one.key)?.ids;
-    let most = one.partition === undefined ? 1 : limits.maxEvents;
+    let max = one.partition === undefined ? 1 : limits.maxEvents;
     let bytes = 0;
     let examined = 0;
-    for (; examined < source.length && chosen.size < most; examined++) {
+    for (; examined < source.length && chosen.size < max; examined++) {
       const event = source[examined] as T;
       const decision = mayGo(event, one, chosen);
       if (decision === 'ended') continue;
@@ -312,7 +312,7 @@ export function createSender<T>(options: SenderOptions<T>) {
       if (again !== undefined && uncertain?.idOf(event) === again[0]) {
         // It begins a remembered batch, with the events that followed it there.
         if (chosen.size > 0) break;
-        most = again.length;
+        max = again.length;
       }
       bytes += options.bytesOf(event);
       if (chosen.size > 0 && bytes > limits.maxBytes) break;

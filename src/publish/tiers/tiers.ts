@@ -3,7 +3,7 @@
 import { AsyncResource } from 'node:async_hooks';
 import { clock, inTime, within } from '../../ground/clock.ts';
 import { SvcError } from '../../ground/errors.ts';
-import { logger, type QuietLog, throttledLog } from '../../observe/logger.ts';
+import { logger, type ThrottledLog, throttledLog } from '../../observe/logger.ts';
 import { isolate } from '../../observe/otel-api.ts';
 import { maxRecentDlqEvents, type Outcome, type RecentDlqEvent } from '../../observe/outcomes.ts';
 import {
@@ -48,7 +48,7 @@ interface TiersOptions extends Pick<TierChainOptions, 'onDlqFailed' | 'onLost'> 
 export function createTiers(options: TiersOptions) {
   const { dlq, backup, onDlqFailed, onLost } = options;
   const backupTier = createBackupTier(backup);
-  const { kept, recentDlq } = createKeptEvents();
+  const { kept, recentDlq } = createTierLog();
   const { next, inFlight, close } = createTierChain({
     tiers: dlq === undefined ? [backupTier] : [createDlqTier(dlq), backupTier],
     ...{ onKept: kept, onDlqFailed, onLost },
@@ -139,7 +139,7 @@ interface TierChainOptions {
 /** Tries the tiers in order. Each event ends in exactly one of them, or is lost. */
 export function createTierChain(options: TierChainOptions) {
   const inFlight = new Set<FailedEvent>();
-  const entrance = createEntrance();
+  const entrance = createConcurrencyLimiter();
 
   async function firstThatStores(failed: FailedEvent): Promise<Tier['name'] | 'lost'> {
     const { endedBy } = failed.failure;
@@ -208,7 +208,7 @@ export const usualLimits: ConcurrencyLimits = {
 };
 
 /** Limits how many events enter the tiers at once, in FIFO order: an outage sends thousands in one turn. */
-export function createEntrance(limits = usualLimits) {
+export function createConcurrencyLimiter(limits = usualLimits) {
   const memory = createMemory(limits.waiting);
   const waiting: (() => void)[] = [];
   let { maxOnTheWay } = limits;
@@ -251,7 +251,7 @@ export function createEntrance(limits = usualLimits) {
 const places: Readonly<Record<Tier['name'], string>> = { dlq: 'dead letter topic', backup: 'backup' };
 
 /** Logs events that did not reach their topic, without payloads. */
-export function createKeptEvents() {
+export function createTierLog() {
   const warn = throttledLog({ level: 'warn' });
   const sayError = throttledLog();
   let recent: readonly RecentDlqEvent[] = [];
@@ -463,7 +463,7 @@ const maxBytes = 128 * 1024 * 1024;
 
 interface StrategyState {
   readonly inFlight: ReturnType<typeof createMemory>;
-  readonly say: QuietLog;
+  readonly say: ThrottledLog;
   pausedUntilMs: number;
 }
 

@@ -739,7 +739,7 @@ function asError(thrown: unknown, address: string): SvcError {
   return new SvcError('SVC_SERIALIZE_REGISTRY_AWAY', `schema registry at ${address}: an unexpected error`);
 }
 
-const mostLevels = 64;
+const maxLevels = 64;
 
 /** Returned if only `JSON.parse(JSON.stringify(value))` itself can tell its result. */
 const notPlain = Symbol('not plain');
@@ -767,7 +767,7 @@ function plainJson(value: unknown, sealed: readonly string[], level = 0): unknow
       return notPlain;
   }
   if (value instanceof NativeValue) return value.value;
-  if (level > mostLevels || (value as { toJSON?: unknown }).toJSON !== undefined) return notPlain;
+  if (level > maxLevels || (value as { toJSON?: unknown }).toJSON !== undefined) return notPlain;
   return Array.isArray(value) ? listOf(value, sealed, level) : fieldsOf(value, sealed, level);
 }
 

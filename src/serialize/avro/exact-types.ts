@@ -38,7 +38,7 @@ interface InnerType {
 type Class = new (...args: never[]) => InnerType;
 
 /** avsc's limit of exact numbers, one less than JavaScript's. */
-const mostSafe = 2 ** 53 - 2;
+const maxSafe = 2 ** 53 - 2;
 
 function dataOf(value: unknown, type: string): unknown {
   if (typeof value !== 'object' || value === null) return undefined;
@@ -56,7 +56,7 @@ function bufferOf(value: unknown): Buffer | undefined {
 /** An integer: an exact number, a BigInt, or its JSON form. */
 function wholeOf(value: unknown): number | bigint | undefined {
   if (typeof value === 'number')
-    return Number.isInteger(value) && Math.abs(value) <= mostSafe ? value : undefined;
+    return Number.isInteger(value) && Math.abs(value) <= maxSafe ? value : undefined;
   if (typeof value === 'bigint') return value;
   const data = dataOf(value, 'BigInt');
   return typeof data === 'string' && /^-?\d{1,5000}$/.test(data) ? BigInt(data) : undefined;
@@ -537,12 +537,12 @@ function namedIn(
 }
 
 /** Limit in one record of list items without bytes (`null`, records without fields). */
-export const mostEmptyItems = 65_536;
+export const maxEmptyItems = 65_536;
 const emptyItems = new WeakMap<Tap, number>();
 
 function countEmpty(tap: Tap): void {
   const count = (emptyItems.get(tap) ?? 0) + 1;
-  if (count > mostEmptyItems) throw new Error('too many items that take no bytes');
+  if (count > maxEmptyItems) throw new Error('too many items that take no bytes');
   emptyItems.set(tap, count);
 }
 
@@ -754,26 +754,26 @@ const date: Conversion = {
 
 const decimalPattern = /^([+-]?)(\d*)(?:\.(\d*))?(?:[eE]([+-]?\d{1,5}))?$/;
 /** More digits than any database column has. */
-const mostDigits = 10_000;
+const maxDigits = 10_000;
 
 /** Bytes or fixed: `precision` digits, `scale` of them fractional. Read as a number, or as text if that would lose digits. */
 function decimal({ precision, scale = 0, size }: LogicalTypesSchema): Conversion {
-  const [most, behind] = [Number(precision), Number(scale)];
+  const [max, behind] = [Number(precision), Number(scale)];
   return {
     toRaw(value) {
       const whole = typeof value === 'number' ? undefined : wholeOf(value);
       const text = whole === undefined ? (typeof value === 'number' ? String(value) : value) : String(whole);
-      if (typeof text !== 'string' || text.length > mostDigits) return undefined;
+      if (typeof text !== 'string' || text.length > maxDigits) return undefined;
       const [, sign, before = '', after = '', exponent = '0'] = decimalPattern.exec(text) ?? [];
       const digits = (before + after).replace(/^0+(?=\d)/, '');
       if (sign === undefined || digits === '') return undefined;
       const shift = behind - after.length + Number(exponent);
-      if (digits !== '0' && shift > mostDigits) throw new RangeError(`it has more than ${most} digits`);
+      if (digits !== '0' && shift > maxDigits) throw new RangeError(`it has more than ${max} digits`);
       if (shift < 0 && /[1-9]/.test(digits.slice(shift)))
         throw new RangeError(`it has more than ${behind} digits after the point`);
       const shifted = digits === '0' ? '0' : shift < 0 ? digits.slice(0, shift) : digits + '0'.repeat(shift);
       const unscaled = BigInt(shifted || '0');
-      if (String(unscaled).length > most) throw new RangeError(`it has more than ${most} digits`);
+      if (String(unscaled).length > max) throw new RangeError(`it has more than ${max} digits`);
       return bytesOf(sign === '-' ? -unscaled : unscaled, size as number | undefined);
     },
     fromRaw(raw: Buffer) {

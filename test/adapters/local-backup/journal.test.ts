@@ -114,7 +114,7 @@ describe('journal of the local backup', () => {
     for (const backup of [first, second, third]) await backup.close(1_000);
   });
 
-  it('of another host or container counts as in use for a minute after its last beat', async () => {
+  it('of another host or container counts as in use for a minute after its last heartbeat', async () => {
     const directory = freshPath();
     const backup = backupIn(directory, { isJournal: true });
     await store(backup, 1_001);
@@ -122,8 +122,8 @@ describe('journal of the local backup', () => {
     const source = createLocalSource({ directory, now: Date.now });
     const [doubtful] = (await readAll(source)).unreadable;
     assert.deepEqual([doubtful?.isInUse, doubtful?.isDoubtful], [true, true]);
-    const beat = new Date(Date.now() - 1_000);
-    utimesSync(join(directory, name), beat, beat);
+    const heartbeat = new Date(Date.now() - 1_000);
+    utimesSync(join(directory, name), heartbeat, heartbeat);
     const [alive] = (await readAll(source)).unreadable;
     assert.deepEqual([alive?.isInUse, alive?.isDoubtful], [true, undefined]);
     const old = new Date(Date.now() - 61_000);

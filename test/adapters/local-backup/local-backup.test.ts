@@ -359,9 +359,9 @@ describe('local backup', () => {
       };
       const streams = Array.from({ length: 20 }, steady);
       await until(() => count > 100);
-      const handedOver = backup.finishSegments().then(() => namesIn(directory));
+      const givenProviders = backup.finishSegments().then(() => namesIn(directory));
       try {
-        const names = await Promise.race([handedOver, sleep(5_000, [])]);
+        const names = await Promise.race([givenProviders, sleep(5_000, [])]);
         assert.ok(names.some((name) => name.endsWith('.ndjson')));
       } finally {
         isOver = true;

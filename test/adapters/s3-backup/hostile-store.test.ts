@@ -11,7 +11,7 @@ type S3Settings = Parameters<typeof s3Backup.open>[0];
 const day = '2026/05/28';
 const maxObjectBytes = 128 * 1024 * 1024;
 const maxAnswerBytes = 16 * 1024 * 1024;
-const mostPages = 10_000;
+const maxPages = 10_000;
 const contents = (key: string, size: number): string =>
   `<Contents><Key>${key}</Key><Size>${size}</Size></Contents>`;
 const truncated = (token: string): string =>
@@ -137,10 +137,10 @@ describe('a store that is not trusted', function () {
   });
 
   it('a list has as many pages as it says, up to a number', async () => {
-    const pagesOf = async (most: number): Promise<number> => {
+    const pagesOf = async (max: number): Promise<number> => {
       let count = 0;
       const page = async (): Promise<object> =>
-        ++count === most ? {} : { Contents: [], NextContinuationToken: `t${count}` };
+        ++count === max ? {} : { Contents: [], NextContinuationToken: `t${count}` };
       const unregister = registerS3Client({ send: page });
       try {
         const source = s3Backup.source(settings());
@@ -151,8 +151,8 @@ describe('a store that is not trusted', function () {
         unregister();
       }
     };
-    assert.equal(await pagesOf(mostPages), mostPages);
-    await assert.rejects(pagesOf(mostPages + 1), {
+    assert.equal(await pagesOf(maxPages), maxPages);
+    await assert.rejects(pagesOf(maxPages + 1), {
       code: 'SVC_ADAPTERS_BACKUP_FAILED',
       message: /its list of objects does not end$/,
     });

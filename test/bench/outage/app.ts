@@ -33,7 +33,7 @@ const reportMs = 250;
 /** One call in so many is timed. */
 const timedShare = 16;
 /** What is late is made up for in steps: a server does not take all that waits in one turn either. */
-const mostAtOnce = 200;
+const maxAtOnce = 200;
 
 const setup = JSON.parse(process.argv[2] as string) as AppSetup;
 const { client, brokers, topic, backupFolder, perSecond } = setup;
@@ -69,7 +69,7 @@ const startedMs = performance.now();
 let calls = 0;
 let callMs: number[] = [];
 const load = setInterval(() => {
-  const due = Math.min(calls + mostAtOnce, ((performance.now() - startedMs) / 1000) * perSecond);
+  const due = Math.min(calls + maxAtOnce, ((performance.now() - startedMs) / 1000) * perSecond);
   for (; calls < due; calls++) {
     const returned = createOrder(calls);
     if (calls % timedShare > 0) continue;

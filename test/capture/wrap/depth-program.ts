@@ -39,15 +39,15 @@ function firstDepth(): number {
   return 0;
 }
 
-function mostArguments(): number {
+function maxArguments(): number {
   const count = capture((...args) => args.length);
-  for (let most = 0; ; most += 1000) {
+  for (let max = 0; ; max += 1000) {
     try {
-      count(...new Array<number>(most + 1000).fill(0));
+      count(...new Array<number>(max + 1000).fill(0));
     } catch {
-      return most;
+      return max;
     }
   }
 }
 
-process.stdout.write(JSON.stringify({ depth: firstDepth(), args: mostArguments() }));
+process.stdout.write(JSON.stringify({ depth: firstDepth(), args: maxArguments() }));

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { watchHealth } from '../../../src/manage/health.ts';
-import { countsOf, createTrends, levelsOf, mostTrends, totalsByType } from '../../../src/manage/views.ts';
+import { countsOf, createTrends, levelsOf, maxTrends, totalsByType } from '../../../src/manage/views.ts';
 import { filledSources, metricSources } from '../../observe/metric-sources.ts';
 import { clockOfEach } from '../../support/fake-time.ts';
 
@@ -20,18 +20,18 @@ describe('trends of event types', () => {
     ]);
   });
 
-  it(`are those of the ${mostTrends} busiest; one that comes among them begins without a past`, () => {
+  it(`are those of the ${maxTrends} busiest; one that comes among them begins without a past`, () => {
     const totals = new Map(Array.from({ length: 60 }, (_, n) => [`T${n}`, 1_000 - n]));
     const trends = createTrends(() => totals);
     trends.step();
     const names = (): string[] => trends.all().map(({ eventType }) => eventType);
     assert.deepEqual(
       names(),
-      Array.from({ length: mostTrends }, (_, n) => `T${n}`),
+      Array.from({ length: maxTrends }, (_, n) => `T${n}`),
     );
     totals.set('T59', 5_000);
     trends.step();
-    assert.deepEqual([names().length, names()[0], names().includes('T49')], [mostTrends, 'T59', false]);
+    assert.deepEqual([names().length, names()[0], names().includes('T49')], [maxTrends, 'T59', false]);
     assert.deepEqual(trends.all()[0]?.events, []);
     totals.set('T59', 5_007);
     trends.step();
@@ -87,7 +87,7 @@ describe('what is kept of the last hour', () => {
     clock.tick(3_700_000);
     const kept = used() - before;
     assert.ok(kept < 1_000_000, `${kept} bytes`);
-    assert.deepEqual([recent.samples().length, trends.all().length], [361, mostTrends]);
+    assert.deepEqual([recent.samples().length, trends.all().length], [361, maxTrends]);
     assert.equal(trends.all()[0]?.events.length, 60);
     recent.close();
   }).timeout(60_000);

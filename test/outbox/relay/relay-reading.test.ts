@@ -77,7 +77,7 @@ describe('relay: reading', () => {
     }
     ends = [];
     assert.equal(its.broker.stored.length, 9_000);
-    assert.equal(its.broker.mostAtOnce, 1);
+    assert.equal(its.broker.maxAtOnce, 1);
     const acks = its.store.calls.get('ack') ?? 0;
     assert.ok(acks < 60, `${acks} statements to acknowledge`);
   });

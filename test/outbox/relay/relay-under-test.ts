@@ -67,7 +67,7 @@ export interface FakeBroker extends Broker {
   readonly stored: BrokerRecord[];
   readonly sends: SentBatch[];
   /** Sends at once to one partition, the most there were. */
-  mostAtOnce: number;
+  maxAtOnce: number;
   /** A failure, or a delay before the answer. `late`: the record is stored and the answer lost. */
   reply: (sent: SentBatch) => SendFailure | undefined | Promise<SendFailure | undefined>;
   partitions: number | undefined;
@@ -76,7 +76,7 @@ export interface FakeBroker extends Broker {
 export function createFakeBroker(nowMs: () => number, partitions: number | undefined = 4): FakeBroker {
   const atOnce = new Map<string, number>();
   const broker: FakeBroker = {
-    ...{ name: 'fake', stored: [], sends: [], mostAtOnce: 0, partitions },
+    ...{ name: 'fake', stored: [], sends: [], maxAtOnce: 0, partitions },
     reply: () => undefined,
     connect: async () => ({ ok: true }),
     async send(topic, partition, records): Promise<SendResult> {
@@ -86,7 +86,7 @@ export function createFakeBroker(nowMs: () => number, partitions: number | undef
       const key = `${topic} ${partition}`;
       const now = (atOnce.get(key) ?? 0) + 1;
       atOnce.set(key, now);
-      broker.mostAtOnce = Math.max(broker.mostAtOnce, now);
+      broker.maxAtOnce = Math.max(broker.maxAtOnce, now);
       const failure = await broker.reply(sent);
       atOnce.set(key, (atOnce.get(key) ?? 0) - 1);
       if (failure !== undefined) {

@@ -314,7 +314,7 @@ describe('key cache', () => {
       await done;
       assert.notEqual(cache.current('k'), first);
       assert.equal(service.generated.length, 2);
-      assert.equal(service.mostAtOnce, 1);
+      assert.equal(service.maxAtOnce, 1);
     });
 
     it('keeps no answer to a question asked before it, and still asks one at a time', async () => {
@@ -329,7 +329,7 @@ describe('key cache', () => {
       const key = await fetched;
       await done;
       assert.equal(service.generated.length, 2);
-      assert.equal(service.mostAtOnce, 1);
+      assert.equal(service.maxAtOnce, 1);
       assert.equal(cache.current('k'), key);
     });
 

@@ -13,7 +13,7 @@ describe('what one key encrypts', () => {
   });
 
   it('is 2^32 values at most: the last one is accepted, and the next one refused for good', () => {
-    assert.equal(KeyCounter.most, 4_294_967_296);
+    assert.equal(KeyCounter.max, 4_294_967_296);
     const counter = new KeyCounter('k1', { onWorn, maxMessages: 2 ** 40 });
     counter.count(2 ** 31);
     assert.deepEqual(told, []);

@@ -87,16 +87,16 @@ export function createModelFolder(): ModelFolder {
     },
     strategyOf(owner) {
       let last: Promise<unknown> = Promise.resolve();
-      let handedOver = 0;
+      let givenProviders = 0;
       let refusedUntil = 0;
       return {
         name: 'model',
         store(event: BackupEvent) {
-          const number = ++handedOver;
+          const number = ++givenProviders;
           const stored = last.then(async () => {
             await alive(owner, folder.writeMs);
             // One that was handed over before the refusal was known, and fits, would overtake it (docs/recovery.md).
-            if (open().length >= folder.room) refusedUntil = handedOver;
+            if (open().length >= folder.room) refusedUntil = givenProviders;
             if (number <= refusedUntil) throw new SvcError('SVC_ADAPTERS_BACKUP_FULL', 'it is full');
             const { backedUpAt: storedAt, ...rest } = event;
             lines.push({

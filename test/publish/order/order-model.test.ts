@@ -57,7 +57,7 @@ const scenario = fc.record({
   steps: fc.array(step, { minLength: 5, maxLength: 40, size: 'max' }),
   processes: fc.constantFrom(1, 2),
   bufferEvents: fc.constantFrom(8, 10_000),
-  heldEvents: fc.constantFrom(3, 5_000),
+  eventsBehindBackup: fc.constantFrom(3, 5_000),
 });
 
 describe('order of keys over outages', () => {
@@ -65,7 +65,7 @@ describe('order of keys over outages', () => {
 
   it('no schedule of outages, crashes and restarts leads to an inversion or a loss', async () => {
     await fc.assert(
-      fc.asyncProperty(scenario, async ({ steps, processes: count, bufferEvents, heldEvents }) => {
+      fc.asyncProperty(scenario, async ({ steps, processes: count, bufferEvents, eventsBehindBackup }) => {
         const cluster = createModelCluster();
         const folder = createModelFolder();
         const outcomes = new Map<string, Outcome>();
@@ -73,7 +73,7 @@ describe('order of keys over outages', () => {
         const start = (): ModelProcess =>
           startProcess(++generation, folder, cluster, {
             buffer: { maxEvents: bufferEvents, maxBytes: 1e9 },
-            held: { maxEvents: heldEvents, maxBytes: 1e9 },
+            behindBackup: { maxEvents: eventsBehindBackup, maxBytes: 1e9 },
           });
         const processes = Array.from({ length: count }, start);
         const all = [...processes];

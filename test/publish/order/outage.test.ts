@@ -111,7 +111,9 @@ describe('an outage, with the order of keys', () => {
   });
 
   it('an event without room beside those that wait for the last ones is sent in its order', async () => {
-    const { cluster, folder, process } = await behind({ held: { maxEvents: 1, maxBytes: 1_000_000 } });
+    const { cluster, folder, process } = await behind({
+      behindBackup: { maxEvents: 1, maxBytes: 1_000_000 },
+    });
     cluster.weather = 'up';
     for (let n = 0; n < 100; n++) {
       for (let m = 0; m < 3; m++) void publish(process, 'k');
@@ -269,7 +271,9 @@ describe('an outage, with the order of keys', () => {
   });
 
   it('what waits there fills a room of its own: one more is lost, and other topics go on', async () => {
-    const { cluster, folder, process } = await behind({ held: { maxEvents: 2, maxBytes: 1_000_000 } });
+    const { cluster, folder, process } = await behind({
+      behindBackup: { maxEvents: 2, maxBytes: 1_000_000 },
+    });
     cluster.weather = 'refuses refused';
     await clock.tickAsync(5_000);
     void publish(process, 'k', 'refused');

@@ -33,11 +33,11 @@ async function run(
     async close() {},
   };
   let inFlight = 0;
-  let mostUnderWay = 0;
+  let maxInFlight = 0;
   const report = await recover({
     source,
     async send(_topic, _partition, records) {
-      mostUnderWay = Math.max(mostUnderWay, ++inFlight);
+      maxInFlight = Math.max(maxInFlight, ++inFlight);
       await null;
       inFlight--;
       const failure = records.map(({ value }) => failures(Number(value))).find((one) => one !== undefined);
@@ -51,13 +51,13 @@ async function run(
     ...{ sleep: async () => {}, isStopped: () => false },
     ...rest,
   });
-  return { report, done, heldUp, mostUnderWay };
+  return { report, done, heldUp, maxInFlight };
 }
 
 describe('recovery that keeps the order', () => {
   it('sends to partitions side by side, and one batch after the other to each', async () => {
-    const { done, mostUnderWay } = await run(3_000, () => undefined);
-    assert.deepEqual([done.length, mostUnderWay], [3_000, 2]);
+    const { done, maxInFlight } = await run(3_000, () => undefined);
+    assert.deepEqual([done.length, maxInFlight], [3_000, 2]);
   });
 
   it('a partition that fails is held up from there on, the other one is sent', async () => {

@@ -106,7 +106,7 @@ export function senderContract(name: string, traits: SenderTraits): void {
       }
       await time.tickAsync(20_000);
       assert.deepEqual(counts(items), { stored: 60 });
-      assert.deepEqual([broker.mostAtOnce, broker.stored.length, disordered(broker)], [1, 60, []]);
+      assert.deepEqual([broker.maxAtOnce, broker.stored.length, disordered(broker)], [1, 60, []]);
       assert.ok(broker.sends.every(({ partition }) => partition !== undefined));
     });
 
@@ -128,7 +128,7 @@ export function senderContract(name: string, traits: SenderTraits): void {
       await time.tickAsync(20_000);
       assert.deepEqual(counts(items), { stored: 6 });
       assert.ok(broker.sends.every(({ partition, ids }) => partition === undefined && ids.length === 1));
-      assert.deepEqual([broker.mostAtOnce, disordered(broker)], [1, []]);
+      assert.deepEqual([broker.maxAtOnce, disordered(broker)], [1, []]);
     });
 
     for (const failure of [tooLarge, invalid])
@@ -169,7 +169,7 @@ export function senderContract(name: string, traits: SenderTraits): void {
       await time.tickAsync(120_000);
       assert.deepEqual(counts(items), traits.retries ? { stored: 30 } : { elsewhere: 30 });
       assert.equal(broker.stored.length, traits.retries ? 30 : 0);
-      assert.deepEqual([broker.mostAtOnce, disordered(broker)], [1, []]);
+      assert.deepEqual([broker.maxAtOnce, disordered(broker)], [1, []]);
     });
 
     if (traits.isInRow !== true)
@@ -207,12 +207,12 @@ export function senderContract(name: string, traits: SenderTraits): void {
         hand(later);
         await time.tickAsync(7_000);
         assert.ok(endsOf(items).every((end) => end === 'elsewhere' || end === 'kept'));
-        assert.deepEqual([broker.sends.length, broker.mostAtOnce], [1, 1]);
+        assert.deepEqual([broker.sends.length, broker.maxAtOnce], [1, 1]);
         broker.reply = () => undefined;
         answer();
         await time.tickAsync(100_000);
         assert.ok(endsOf(later).every((end) => end !== undefined));
-        assert.deepEqual([broker.mostAtOnce, disordered(broker)], [1, []]);
+        assert.deepEqual([broker.maxAtOnce, disordered(broker)], [1, []]);
       });
 
     it('close gives everything its end, and nothing is sent after it', async () => {
@@ -296,7 +296,7 @@ export function senderContract(name: string, traits: SenderTraits): void {
           if (bad.has(id)) assert.ok(!stored.has(id) && ended !== 'stored');
           if (!maybe.has(id)) assert.equal(stored.get(id) ?? 0, ended === 'stored' ? 1 : 0, id);
         }
-        assert.equal(broker.mostAtOnce <= 1, true);
+        assert.equal(broker.maxAtOnce <= 1, true);
         assert.deepEqual(disordered(broker), []);
         await end();
       }

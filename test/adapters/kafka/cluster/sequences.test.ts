@@ -46,9 +46,9 @@ describe('the numbers of batches, against a model of the broker', () => {
         places.push(place);
         return { verdict, result: undefined };
       });
-    const most = 2 ** 30;
-    await send(most, 'stored');
-    await send(most - 1, 'stored');
+    const max = 2 ** 30;
+    await send(max, 'stored');
+    await send(max - 1, 'stored');
     await send(2, 'stored');
     await send(1, 'maybe');
     await send(1, 'maybe');
@@ -57,7 +57,7 @@ describe('the numbers of batches, against a model of the broker', () => {
       places.map((place) => [place?.producerId, place?.epoch, place?.sequence]),
       [
         [1n, 32_766, 0],
-        [1n, 32_766, most],
+        [1n, 32_766, max],
         [1n, 32_766, 2 ** 31 - 1],
         [1n, 32_766, 1],
         [1n, 32_767, 0],
@@ -110,7 +110,7 @@ describe('the numbers of batches, against a model of the broker', () => {
 async function run(seed: number, seen: Record<string, number>) {
   const random = mulberry(seed);
   const chance = (share: number): boolean => random() < share;
-  const below = (most: number): number => Math.floor(random() * most);
+  const below = (max: number): number => Math.floor(random() * max);
   const isOld = chance(0.3);
   const partitions = Array.from({ length: 1 + below(3) }, () => new ModelPartition(isOld));
   let tooMany = chance(0.3) ? 2 + below(4) : 100;

@@ -22,10 +22,10 @@ const compress = {
 } as Readonly<Record<'gzip' | 'zstd' | 'snappy' | 'lz4', (data: Buffer) => Buffer>>;
 const codecs = Object.keys(compress) as (keyof typeof compress)[];
 const bitmasks = { gzip: 1, snappy: 2, lz4: 3, zstd: 4 };
-const mostExpandedBytes = 67_108_864;
+const maxExpandedBytes = 67_108_864;
 /** Other batches of the same answer have left this many bytes. */
 const expandTo = (bytes: number, codec: keyof typeof compress, data: Buffer): Promise<Buffer> =>
-  expand(codec, data, mostExpandedBytes - bytes);
+  expand(codec, data, maxExpandedBytes - bytes);
 /** A client that has added its codecs to kafkajs. */
 const openClient = async () => (await loadKafkajs({ ...kafkaOptions(['127.0.0.1:1']), readsAll: true }))();
 const tooLarge = { code: 'SVC_ADAPTERS_BATCH_TOO_LARGE' };
@@ -64,13 +64,13 @@ describe('a compressed batch of records', function () {
       });
       global.gc?.();
       const before = process.memoryUsage().rss;
-      let most = before;
+      let max = before;
       const look = setInterval(() => {
-        most = Math.max(most, process.memoryUsage().rss);
+        max = Math.max(max, process.memoryUsage().rss);
       }, 5);
       try {
         const { records } = await readBounded(() => decodeBatch(new Decoder(batch)));
-        const limit = Math.max(mostExpandedBytes, 16 * bomb.length) / (1024 * 1024);
+        const limit = Math.max(maxExpandedBytes, 16 * bomb.length) / (1024 * 1024);
         assert.deepEqual(
           records.map(({ offset, value }: { offset: string; value: Buffer }) => [offset, String(value)]),
           ['0', '1', '2'].map((offset) => [
@@ -78,7 +78,7 @@ describe('a compressed batch of records', function () {
             `svc: a compressed batch of records expands to more than ${Math.floor(limit)} MiB: it was not read`,
           ]),
         );
-        assert.ok(most - before < 200 * 1024 * 1024, `${(most - before) / 1e6} MB`);
+        assert.ok(max - before < 200 * 1024 * 1024, `${(max - before) / 1e6} MB`);
       } finally {
         clearInterval(look);
       }
@@ -92,7 +92,7 @@ describe('a compressed batch of records', function () {
         (_, index) => `{"id":${index * 7919},"amount":${index % 977}}`,
       );
       const text = Buffer.from(line.join(''));
-      for (const data of [Buffer.alloc(mostExpandedBytes), Buffer.alloc(mostExpandedBytes, text)]) {
+      for (const data of [Buffer.alloc(maxExpandedBytes), Buffer.alloc(maxExpandedBytes, text)]) {
         const packed = compress[codec](data);
         let turns = 0;
         let isDone = false;
@@ -218,13 +218,13 @@ describe('a compressed batch of records', function () {
   });
 
   it('may expand to 64 MiB, and a larger one to 16 times its size', async () => {
-    const mostOf = async (bytes: Buffer) => (await expand('zstd', zstdCompressSync(bytes))).length;
-    assert.equal(await mostOf(Buffer.alloc(mostExpandedBytes)), mostExpandedBytes);
-    await assert.rejects(mostOf(Buffer.alloc(mostExpandedBytes + 1)), tooLarge);
+    const sizeOf = async (bytes: Buffer) => (await expand('zstd', zstdCompressSync(bytes))).length;
+    assert.equal(await sizeOf(Buffer.alloc(maxExpandedBytes)), maxExpandedBytes);
+    await assert.rejects(sizeOf(Buffer.alloc(maxExpandedBytes + 1)), tooLarge);
     const large = randomBytes(4_500_000);
-    const larger = Buffer.concat([large, Buffer.alloc(mostExpandedBytes)]);
-    assert.equal(await mostOf(larger), larger.length);
-    await assert.rejects(mostOf(Buffer.concat([large, Buffer.alloc(80_000_000)])), tooLarge);
+    const larger = Buffer.concat([large, Buffer.alloc(maxExpandedBytes)]);
+    assert.equal(await sizeOf(larger), larger.length);
+    await assert.rejects(sizeOf(Buffer.concat([large, Buffer.alloc(80_000_000)])), tooLarge);
   });
 });
 
@@ -235,8 +235,8 @@ describe("kafkajs's codecs", () => {
     const first = table[1]?.();
     await openClient();
     assert.equal(table[1]?.(), first);
-    const large = gzipSync(Buffer.alloc(mostExpandedBytes + 1));
+    const large = gzipSync(Buffer.alloc(maxExpandedBytes + 1));
     const { decompress } = first as { decompress(data: Buffer): Promise<Buffer> };
-    assert.equal((await decompress(large)).length, mostExpandedBytes + 1);
+    assert.equal((await decompress(large)).length, maxExpandedBytes + 1);
   });
 });

@@ -247,7 +247,7 @@ describe('recovery from a backup folder', () => {
     assert.deepEqual(readdirSync(join(directory, '.lock')), []);
   });
 
-  it('a claim of another host holds for a minute after its last beat', async () => {
+  it('a claim of another host holds for a minute after its last heartbeat', async () => {
     const directory = freshPath();
     await filled(directory, 1, 0);
     mkdirSync(join(directory, '.lock'), { mode: 0o700 });

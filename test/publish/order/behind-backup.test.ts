@@ -7,13 +7,13 @@ import type { FailedEvent } from '../../../src/publish/tier.ts';
 import { clockOfEach } from '../../support/fake-time.ts';
 import { away, event, fakeCluster, queueOver, usualRetry } from '../fake-cluster.ts';
 
-describe('events that are held', () => {
+describe('events behind the backup', () => {
   const time = clockOfEach({ now: 1_700_000_000_000 });
 
   /** A queue without retries, whose tiers are answered by hand: `stored` is what the drained backup says. */
   function setUp(
     partitions: number | 'unknown' | 'no answer',
-    { maxHeld = 10, buffer = 10 }: { maxHeld?: number | undefined; buffer?: number } = {},
+    { maxBehindBackup = 10, buffer = 10 }: { maxBehindBackup?: number | undefined; buffer?: number } = {},
   ) {
     const { broker, sends } = fakeCluster(partitions === 'no answer' ? 'unknown' : partitions);
     if (partitions === 'no answer') broker.partitionsFor = () => new Promise(() => {});
@@ -24,7 +24,7 @@ describe('events that are held', () => {
     const { queue, clusterState } = queueOver(broker, {
       order,
       deliveryTimeoutMs: 8_000,
-      held: { maxEvents: maxHeld, maxBytes: 1_000_000 },
+      behindBackup: { maxEvents: maxBehindBackup, maxBytes: 1_000_000 },
       buffer: { maxEvents: buffer, maxBytes: 1_000_000 },
       retry: createRetryPolicy({ ...usualRetry, enabled: false }),
       next: (one) => {
@@ -59,8 +59,8 @@ describe('events that are held', () => {
 
   for (const partitions of [1, 'unknown'] as const) {
     /** The first event is on its way through the tiers; the second one waits for what becomes of it. */
-    async function twoEvents(maxHeld?: number) {
-      const all = setUp(partitions, { maxHeld });
+    async function twoEvents(maxBehindBackup?: number) {
+      const all = setUp(partitions, { maxBehindBackup });
       await all.publish('1');
       await all.fail();
       await all.publish('2');

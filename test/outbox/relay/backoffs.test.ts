@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
-import { createPauses } from '../../../src/outbox/relay/relay.ts';
+import { createBackoffs } from '../../../src/outbox/relay/relay.ts';
 import { useClock } from '../../support/fake-time.ts';
 
 describe('relay: pauses', () => {
   function pauses() {
     let nowMs = 0;
     useClock({ monotonic: () => nowMs });
-    const made = createPauses({ firstMs: 5_000, longestMs: 12_000 });
+    const made = createBackoffs({ firstMs: 5_000, longestMs: 12_000 });
     const triedAt = (ms: number): boolean => {
       nowMs = ms;
       made.newPass();

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
-import { createEntrance, usualLimits } from '../../../src/publish/tiers/tiers.ts';
+import { createConcurrencyLimiter, usualLimits } from '../../../src/publish/tiers/tiers.ts';
 
 const atOnce = { maxOnTheWay: 2, waiting: { maxEvents: 2, maxBytes: 10 } };
 
 /** Who has entered, in which order. */
 function entering(limits = atOnce) {
-  const entrance = createEntrance(limits);
+  const entrance = createConcurrencyLimiter(limits);
   const entered: number[] = [];
   let number = 0;
   return {
@@ -23,7 +23,7 @@ function entering(limits = atOnce) {
   };
 }
 
-describe('the entrance of the tiers', () => {
+describe('the concurrency limit of the tiers', () => {
   it('lets 1,000 events begin at once, and those behind them when others have their outcome, in their order', async () => {
     const { come, leave, entered } = entering(usualLimits);
     for (let count = 0; count < 1_003; count++) await come();

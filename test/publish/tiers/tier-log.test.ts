@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { maxRecentDlqEvents } from '../../../src/observe/outcomes.ts';
-import { createKeptEvents } from '../../../src/publish/tiers/tiers.ts';
+import { createTierLog } from '../../../src/publish/tiers/tiers.ts';
 import { collectLines } from '../../outbox/relay/relay-under-test.ts';
 import { useClock } from '../../support/fake-time.ts';
 import { useLogger } from '../../support/log.ts';
@@ -10,7 +10,7 @@ describe('what is told of events that a tier has kept', () => {
   it('is an error where the clock of the machine is why, and a warning elsewhere', () => {
     const { lines, logger } = collectLines();
     useLogger(logger);
-    const { kept } = createKeptEvents();
+    const { kept } = createTierLog();
     for (const cause of ['INVALID_TIMESTAMP', 'INVALID_RECORD'])
       for (const id of ['1', '2'])
         kept('backup', failedEvent(id, { failure: { kind: 'fatal', cause, message: cause } }));
@@ -23,7 +23,7 @@ describe('what is told of events that a tier has kept', () => {
   it('is a list of the last ten of the dead letter topic, the newest first, without any payload', () => {
     let nowMs = 0;
     useClock({ now: () => nowMs });
-    const { kept, recentDlq } = createKeptEvents();
+    const { kept, recentDlq } = createTierLog();
     const failed = failedEvent('1');
     kept('backup', failed);
     assert.deepEqual(recentDlq(), []);
