@@ -1,4 +1,4 @@
-// start/: the only place where objects are built.
+// start/: opens the adapters and connects the folders. Nothing else does.
 
 import { AsyncResource } from 'node:async_hooks';
 import { existsSync } from 'node:fs';
