@@ -79,3 +79,14 @@ export const passwordMechanisms = ['plain', 'scram-sha-256', 'scram-sha-512'] as
  * ones).
  */
 export const usualPorts = { first: 17_820, count: 10 } as const;
+
+/** A key that configured rules or marks need. DOWN: events with such fields are refused. */
+export interface KeyHealth {
+  /** `configuration`, `aws-kms`, `vault-transit`, … */
+  readonly provider: string;
+  /** The name that rules use. */
+  readonly keyId: string;
+  readonly status: 'UP' | 'DOWN';
+  /** One line: why the key is DOWN; for an UP key, why it cannot be replaced at present. */
+  readonly error?: string;
+}

@@ -1,4 +1,4 @@
-import type { CircuitState } from '../ground/management.ts';
+import type { CircuitState, KeyHealth } from '../ground/management.ts';
 import type { CaptureTarget } from '../observe/metrics.ts';
 
 /** The body of `GET /actuator/health/svc`. Unknown values are `null`. */
@@ -30,17 +30,6 @@ export interface HealthDetails {
   /** One line: no event is lost, but an operator must act, as a topic refuses its events. */
   readonly warning?: string;
   /** One line, present when DOWN. */
-  readonly error?: string;
-}
-
-/** A key that configured rules or marks need. DOWN: events with such fields are refused. */
-export interface KeyHealth {
-  /** `configuration`, `aws-kms`, `vault-transit`, … */
-  readonly provider: string;
-  /** The name that rules use. */
-  readonly keyId: string;
-  readonly status: 'UP' | 'DOWN';
-  /** One line: why the key is DOWN; for an UP key, why it cannot be replaced at present. */
   readonly error?: string;
 }
 

@@ -1,7 +1,8 @@
 import { clock, inTime } from '../ground/clock.ts';
+import type { KeyHealth } from '../ground/management.ts';
 import type { CaptureTarget } from '../observe/metrics.ts';
 import { targetStates } from '../observe/outcomes.ts';
-import type { Health, HealthDetails, KeyHealth, OutboxHealth, OutboxSummary } from './controls.ts';
+import type { Health, HealthDetails, OutboxHealth, OutboxSummary } from './controls.ts';
 
 // health of this process: one small request to the broker now and then, and the thresholds over recent counts.
 

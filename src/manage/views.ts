@@ -1,7 +1,7 @@
 import { hostname } from 'node:os';
 import { environmentName } from '../context/source.ts';
 import { clock } from '../ground/clock.ts';
-import { type CircuitState, circuitStates } from '../ground/management.ts';
+import { type CircuitState, circuitStates, type KeyHealth } from '../ground/management.ts';
 import {
   type BackupState,
   type BufferState,
@@ -20,7 +20,6 @@ import type {
   Health,
   HealthDetails,
   Info,
-  KeyHealth,
   MetricDescriptor,
   MetricsReport,
   OutboxHealth,

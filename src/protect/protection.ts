@@ -3,6 +3,7 @@ import type { Config } from '../config/config.ts';
 import { SvcError } from '../ground/errors.ts';
 import { defaultKeyId } from '../ground/event-fields.ts';
 import { loadChunk } from '../ground/lifecycle.ts';
+import type { KeyHealth } from '../ground/management.ts';
 import type { FieldRule, PathRule } from '../ground/pii-rule.ts';
 import { logger } from '../observe/logger.ts';
 import type * as Keys from './keys/create-sealer.ts';
@@ -32,15 +33,6 @@ interface SavedEvent {
   readonly pii: unknown;
   /** Why the event cannot be stored. */
   readonly mistake: SvcError | undefined;
-}
-
-interface KeyHealth {
-  /** `aws-kms`, `vault-transit`, `configuration`, … */
-  readonly provider: string;
-  readonly keyId: string;
-  readonly status: 'UP' | 'DOWN';
-  /** One line, if `DOWN`. */
-  readonly error?: string;
 }
 
 type OpenProvider = (kms: Config['pii']['kms'], type: string) => KeyProvider;

@@ -49,7 +49,6 @@ export function startTiers(config: Config, parts: TiersParts) {
   const local = backup.localEnabled
     ? openLocalBackup({ directory: dlqBackupPath, format, maxFiles, maxBytes, isJournal })
     : undefined;
-  const source = { directory: dlqBackupPath, now: clock.now };
   const order = isJournal ? createBackupOrder({ partitionOfKey }) : undefined;
   const configured = [s3, local].filter((strategy) => strategy !== undefined);
   const tiers = createTiers({
@@ -69,7 +68,10 @@ export function startTiers(config: Config, parts: TiersParts) {
               recoveryParts().startDrain({
                 ...{ files: local, broker, cluster, order, mayHaveBacklog, ratePerSecond: backup.drain.rate },
                 // A tenth on top of the limit of the backup.
-                openSource: (own) => openLocalSource({ ...source, maxAsideBytes: maxBytes / 10, own }),
+                openSource: (own) =>
+                  openLocalSource({
+                    ...{ directory: dlqBackupPath, now: clock.now, maxAsideBytes: maxBytes / 10, own },
+                  }),
               }),
             onNothingLeft: () => order?.earlierRun({ topics: new Set() }),
           }

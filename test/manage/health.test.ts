@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import sinon from 'sinon';
-import type { KeyHealth } from '../../src/manage/controls.ts';
+import type { KeyHealth } from '../../src/ground/management.ts';
 import { watchHealth } from '../../src/manage/health.ts';
 import { clockOfEach } from '../support/fake-time.ts';
 

@@ -190,7 +190,7 @@ export function createRelay(parts: RelayParts): Relay {
   });
   const buffer = createRelayBuffer({
     ...{ store, broker, counts, owner, settings, cluster, refusals, lease, time, say, counters },
-    onRoom: () => reader.recheck(),
+    onSpace: () => reader.recheck(),
     onNextPassIn: (ms) => reader.nextPassIn(ms),
   });
   const reader = createReader({ store, settings, buffer, lease, cluster, say });
@@ -800,7 +800,7 @@ interface RelayBufferOptions {
   readonly say: ThrottledLog;
   readonly counters: RelayCounters;
   /** Memory was freed, or nothing is in flight. */
-  readonly onRoom: () => void;
+  readonly onSpace: () => void;
   /** Rows are due again in this many milliseconds. */
   readonly onNextPassIn: (ms: number) => void;
 }
@@ -809,7 +809,7 @@ type RelayBuffer = ReturnType<typeof createRelayBuffer>;
 
 /** Rows between read and acknowledgment, in the order of their aggregates. */
 function createRelayBuffer(options: RelayBufferOptions) {
-  const { store, broker, counts, owner, settings, cluster, refusals, lease, time, say, onRoom } = options;
+  const { store, broker, counts, owner, settings, cluster, refusals, lease, time, say, onSpace } = options;
   const order = createAggregateOrder();
   const topics = createBackoffs(topicBackoff);
   const partitions = createBackoffs(partitionBackoff);
@@ -1168,7 +1168,7 @@ function createRelayBuffer(options: RelayBufferOptions) {
   function changed(): void {
     if (awaited.size === 0 && (isSuspended || inFlight.size === 0)) acknowledger.flush();
     for (const look of [...waiting]) look();
-    onRoom();
+    onSpace();
   }
 
   function until(isSo: () => boolean): Promise<void> {

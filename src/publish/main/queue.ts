@@ -568,9 +568,9 @@ type PartitionQueue = ReturnType<typeof createPartitionQueue>;
  * - `throttled` waits for the end of the broker's throttling. Next: `waiting for a slot`.
  * - `sending` waits for the broker's answer. Next: `pausing` before a retry; else as from `idle`.
  * - `pausing` waits for the retry, or for the cluster's return (`wake`). Next: `waiting for a slot`.
- * - `behind the backup` is the next state, before a slot is requested or used, if its order is not `open`. It waits for the outcome of earlier
- *   events (`orderChanged`). Next: as from `idle` when `open`; `idle` when `behind` and all events spill to the backup. It stays
- *   `behind the backup` if that is full.
+ * - `behind the backup` is the next state, before a slot is requested or used, if its order is not `open`. It waits for the outcome
+ *   of earlier events (`orderChanged`). Next: as from `idle` when `open`; `idle` when `behind` and all events spill to the backup. It
+ *   stays in this state if the backup is full.
  */
 type State =
   | 'idle'
@@ -1255,11 +1255,11 @@ export function createTopicQueue(options: TopicQueueOptions) {
 
     /** Position in time of the first event behind the backup in this partition; `undefined`: in any. */
     firstBehindBackup(partition: number | undefined): bigint | undefined {
-      const held = [
+      const first = [
         ...queuesOf(partition).map((queue) => queue?.firstBehindBackup()),
         unplaced.firstBehindBackup,
       ];
-      return earliest(held.map((one) => one && timeOf(one)));
+      return earliest(first.map((one) => one && timeOf(one)));
     },
 
     isIdle,

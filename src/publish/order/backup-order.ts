@@ -184,8 +184,8 @@ export function createBackupOrder(options: BackupOrderOptions): BackupOrder {
       await inFlight.soFar();
       for (const [backlog, latest] of ready) {
         backlog.storedBefore = backlog.stored;
-        const held = firstBehindBackup(backlog);
-        if (held !== undefined && held <= latest) ready.set(backlog, held - 1n);
+        const first = firstBehindBackup(backlog);
+        if (first !== undefined && first <= latest) ready.set(backlog, first - 1n);
       }
       return createPass({
         ...{ ready, includesUnowned, beganMs, open, startSpilling, monotonic: clock.monotonic },

@@ -139,7 +139,7 @@ interface TierChainOptions {
 /** Tries the tiers in order. Each event ends in exactly one of them, or is lost. */
 export function createTierChain(options: TierChainOptions) {
   const inFlight = new Set<FailedEvent>();
-  const entrance = createConcurrencyLimiter();
+  const limiter = createConcurrencyLimiter();
 
   async function firstThatStores(failed: FailedEvent): Promise<Tier['name'] | 'lost'> {
     const { endedBy } = failed.failure;
@@ -174,11 +174,11 @@ export function createTierChain(options: TierChainOptions) {
     async next(failed: FailedEvent): Promise<Outcome> {
       inFlight.add(failed);
       // Continues on a new stack: the application's may be used up.
-      await entrance.acquire(failed.record.value.length);
+      await limiter.acquire(failed.record.value.length);
       try {
         return await firstThatStores(failed);
       } finally {
-        entrance.release();
+        limiter.release();
         inFlight.delete(failed);
       }
     },
@@ -186,7 +186,7 @@ export function createTierChain(options: TierChainOptions) {
     inFlight: (): Iterable<FailedEvent> => inFlight,
     async close(deadlineMs: number): Promise<void> {
       const end = clock.monotonic() + deadlineMs;
-      entrance.open();
+      limiter.open();
       // Events that may begin do so first.
       await undefined;
       // In sequence: events that the dead letter topic refuses go to the backup.
