@@ -458,21 +458,34 @@ type Assignments = readonly { readonly topic: string; readonly partitions: reado
 interface PlatformaticConsumer {
   /** A new array at each change. */
   readonly assignments: Assignments | null;
+  /** The subscription: by topic, how often it is tracked. A stream tracks its topics until it ends. */
+  readonly topics: Map<string, number> & {
+    trackAll(...topics: string[]): unknown;
+    untrack(topic: string): unknown;
+  };
   consume(options: object): Promise<MessagesStream>;
   commit(options: { offsets: (Commit & { leaderEpoch: number })[] }): Promise<void>;
   joinGroup(options: object): Promise<unknown>;
+  on(event: 'consumer:heartbeat:error', listener: (event: { error: HeartbeatError }) => void): unknown;
   on(event: string, listener: (error: unknown) => void): unknown;
   removeListener(event: string, listener: () => void): unknown;
   close(force: boolean): Promise<void>;
 }
 
+/** Its `response` is the broker's answer, if there was one. */
+interface HeartbeatError extends Error {
+  readonly response?: { readonly errorCode?: number };
+}
+
 function isPlatformaticConsumer(given: unknown): given is PlatformaticConsumer {
-  return can(given, 'consume', 'commit', 'joinGroup', 'close', 'on');
+  return can(given, 'consume', 'commit', 'joinGroup', 'close', 'on') && has(given, 'topics');
 }
 
 const bytes = (value: unknown): unknown => value;
 const raw = { key: bytes, value: bytes, headerKey: bytes, headerValue: bytes };
 const groupJoin = 'consumer:group:join';
+/** Code of an error of the Kafka protocol. */
+const unknownMemberId = 25;
 
 /**
  * Its stream carries all partitions in one sequence. A full partition pauses the stream. If it may take long, because the
@@ -495,17 +508,32 @@ function platformaticSource(
   let ours: ReadonlySet<string> = new Set();
   const dropped = new Set<string>();
   let lookAtAssignments = (): void => {};
+  let isMember = false;
 
-  /** The old stream is closed last: a consumer without any stream rejoins its group. */
+  /**
+   * The subscription lasts longer than a stream. Otherwise a member that rejoins between two streams subscribes to nothing: it is
+   * left without partitions, or the client throws where nobody can catch it.
+   */
+  function consume(): Promise<MessagesStream> {
+    // The client joins for a topic that it does not track yet.
+    if (!isMember)
+      for (const topic of topics) while (consumer.topics.has(topic)) consumer.topics.untrack(topic);
+    const consuming = consumer.consume({
+      ...{ topics: [...topics], autocommit: false, mode: 'committed', deserializers: raw },
+      fallbackMode: fromBeginning ? 'earliest' : 'latest',
+    });
+    if (!isMember) consumer.topics.trackAll(...topics);
+    return consuming;
+  }
+
   async function open(own: number): Promise<void> {
     if (own < wanted || closing.signal.aborted) return;
     const last = stream;
     dropped.clear();
+    if (!isMember) await last?.close().catch(() => {});
     try {
-      stream = await consumer.consume({
-        ...{ topics: [...topics], autocommit: false, mode: 'committed', deserializers: raw },
-        fallbackMode: fromBeginning ? 'earliest' : 'latest',
-      });
+      stream = await consume();
+      isMember = true;
       // An error event without a listener ends the process, and nothing reads this stream yet. `readAll` reports the error.
       stream.on('error', () => {});
       opened = own;
@@ -574,6 +602,13 @@ function platformaticSource(
     isRejoining = true;
     await rejoin(error);
     isRejoining = false;
+  });
+  // With `groupProtocol: 'consumer'` the client sends heartbeats for a member that the broker does not know, and never joins again.
+  consumer.on('consumer:heartbeat:error', ({ error }) => {
+    if (!isMember || error.response?.errorCode !== unknownMemberId) return;
+    isMember = false;
+    onTrouble(error);
+    void openNext();
   });
 
   return {

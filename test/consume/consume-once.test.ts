@@ -1,6 +1,12 @@
 import assert from 'node:assert/strict';
-import { Consumer as PlatformaticConsumer } from '@platformatic/kafka';
+import {
+  Connection,
+  consumerGroupHeartbeatV1,
+  leaveGroupV5,
+  Consumer as PlatformaticConsumer,
+} from '@platformatic/kafka';
 import { CloudEvent, Kafka } from 'cloudevents';
+import type { Consumer } from 'kafkajs';
 import pg from 'pg';
 import { type ConsumeOptions, type Consumption, consumeOnce } from '../../src/consume/consume-once.ts';
 import { RefusedEvent } from '../../src/consume/handle-event.ts';
@@ -204,6 +210,51 @@ function consumes(name: (typeof clients)[number]): void {
     await waiting(async () => (await billsOf(topic)).length >= 400, one);
     assert.equal((await billsOf(topic)).length, 400);
     assert.equal(new Set(await billsOf(topic)).size, 400);
+  });
+
+  /** What the coordinator does when a process was frozen for longer than its session. */
+  async function expel(groupId: string, memberId: string): Promise<void> {
+    const [host, port] = (kafka.brokers[0] ?? '').split(':');
+    const connection = new Connection('expels');
+    await connection.connect(host ?? '', Number(port));
+    if (name === '@platformatic/kafka, groupProtocol consumer')
+      await consumerGroupHeartbeatV1.api.async(
+        connection,
+        groupId,
+        memberId,
+        -1,
+        null,
+        null,
+        0,
+        [],
+        null,
+        null,
+        [],
+      );
+    else await leaveGroupV5.api.async(connection, groupId, [{ memberId }]);
+    await connection.close();
+  }
+
+  it('joins its group again when the broker no longer knows it, and commits what it handles then', async function () {
+    this.timeout(longMs);
+    const topic = await topicOf(1);
+    const consumer = consumerOf(topic) as Consumer | PlatformaticConsumer<Buffer, Buffer, Buffer, Buffer>;
+    let memberId = '';
+    if (name === 'kafkajs')
+      (consumer as Consumer).on('consumer.group_join', ({ payload }) => {
+        memberId = payload.memberId;
+      });
+    const consumption = await start(topic, { consumer, handlers: { ORDER_PLACED: billed(topic) } });
+    await send(topic, all(topic, 10));
+    await waiting(() => consumption.counts().handled === 10, consumption);
+    await expel(topic, 'memberId' in consumer ? (consumer.memberId ?? '') : memberId);
+    await send(topic, all(`${topic}-later`, 10));
+    await waiting(() => consumption.counts().handled === 20, consumption);
+    const admin = client.kafka.admin();
+    const committed = async () =>
+      (await admin.fetchOffsets({ groupId: topic, topics: [topic] }))[0]?.partitions[0]?.offset;
+    await until(async () => (await committed()) === '20', { limitMs: 30_000 });
+    await admin.disconnect();
   });
 
   it('a partition that another consumer has: nothing of it goes on where it was', async function () {

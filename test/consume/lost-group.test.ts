@@ -3,7 +3,7 @@ import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { Consumer } from '@platformatic/kafka';
+import { Consumer, type MessagesStream } from '@platformatic/kafka';
 import pg from 'pg';
 import { type Consumption, consumeOnce } from '../../src/consume/consume-once.ts';
 import { createInbox } from '../../src/consume/inbox.ts';
@@ -81,6 +81,42 @@ requiring('kafka', 'consumeOnce with a broker that dies', () => {
       await until(() => handled.length === ids.length, { limitMs: 60_000, say: () => `${handled.length}` });
       assert.deepEqual([...handled].sort(), [...ids].sort());
     });
+  });
+
+  // A stream that ends takes its topics along. Whoever joins for those left then subscribes to nothing.
+  it('joins with its topics although its stream has ended, so that nothing is thrown and it has partitions', async function () {
+    this.timeout(60_000);
+    const topic = newName('orders');
+    await kafka.createTopic(topic, { partitions: 4 });
+    const group = { clientId: topic, groupId: topic, bootstrapBrokers: kafka.brokers, maxWaitTime: 100 };
+    const times = { sessionTimeout: 12_000, rebalanceTimeout: 12_000 };
+    const consumer = new Consumer({ ...group, ...times, heartbeatInterval: 300 });
+    const consume = consumer.consume.bind(consumer) as (
+      options: never,
+    ) => Promise<MessagesStream<Buffer, Buffer, Buffer, Buffer>>;
+    let stream: Awaited<ReturnType<typeof consume>> | undefined;
+    Object.assign(consumer, {
+      consume: async (options: never) => {
+        stream = await consume(options);
+        return stream;
+      },
+    });
+    const consumption = await consumeOnce({
+      ...{ consumer, topics: [topic], handlers: { ORDER_PLACED: () => {} } },
+      inbox: { consumer: topic, once: async () => true } as never,
+    });
+    // Makes each join last until its next heartbeat.
+    const other = new Consumer({ ...group, ...times, heartbeatInterval: 4_000 });
+    await other.joinGroup({});
+    // What the client does when it gives up a rejoin, and what becomes of its stream meanwhile.
+    consumer.emit('error', new Error('gave up'));
+    await sleep(100);
+    stream?.destroy(new Error('lost'));
+    await sleep(2_000);
+    await until(() => consumer.assignments?.length === 1, { limitMs: 20_000 });
+    await other.close(true);
+    await until(() => consumer.assignments?.[0]?.partitions.length === 4, { limitMs: 20_000 });
+    await consumption.stop(2_000);
   });
 
   describe('and a process that stops meanwhile', () => {
