@@ -34,12 +34,12 @@ export class Captures {
   /** What was known of the result of a function before the COMMIT, by the id of its event. */
   readonly results = new Map<string, CallbackResult>();
 
-  /** `autocommit`: stores a row without a transaction. */
-  constructor(autocommit?: JoinParts['autocommit']) {
+  /** `autocommit`: stores a row without a transaction. `ready`: rows wait for it. */
+  constructor(autocommit?: JoinParts['autocommit'], ready?: JoinParts['ready']) {
     this.mayAutocommit = autocommit !== undefined;
     this.join = createOutboxJoin({
       insert: (dialect, { eventId }) => ({ text: texts[dialect], values: [eventId] }),
-      autocommit,
+      ...{ autocommit, ready },
       onStored() {},
       onUnconfirmed: () => {
         this.unconfirmed++;

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
-import { setImmediate as turn } from 'node:timers/promises';
+import { setTimeout as sleep, setImmediate as turn } from 'node:timers/promises';
 import { startOwnWork } from '../../src/ground/lifecycle.ts';
+import { until } from '../support/until.ts';
 import { alarms, Captures } from './captured.ts';
 
 /** One connection of an application, in the style of its driver: a synchronous one returns no promises. */
@@ -12,6 +13,10 @@ export interface TestConnection {
   /** In the style of callbacks, where the driver has it. */
   callback?(text: string, done: (error: unknown) => void): void;
   close(): unknown;
+  /** Where there is a server: its id of the connection. */
+  id?(): number | null;
+  /** Closes the socket, where there is one. */
+  cutOff?(): void;
 }
 
 /** What a suite needs to know of a driver. It has empty tables `orders` and `events`, with a text `id` as their key. */
@@ -21,6 +26,8 @@ export interface DriverUnderTest {
   readonly holdsRows: boolean;
   /** Several of them can be in transactions side by side. */
   connect(): Promise<TestConnection>;
+  /** Ends the connection of this id, where there is a server. */
+  kill?(id: number): unknown;
   /** Of all rows that are committed, read over a connection that svc does not see. */
   ids(table: 'orders' | 'events'): Promise<readonly string[]>;
   readonly spellings: {
@@ -131,6 +138,31 @@ export function testDriver(get: () => DriverUnderTest): void {
     await holds({ [id]: true }, { [id]: true });
     assert.deepEqual(await captures.ends(), { [id]: 'outbox' });
   });
+
+  const losses: [string, (connection: TestConnection) => unknown][] = [
+    ['cut off', (connection) => connection.cutOff?.()],
+    ['ended by the server', (connection) => get().kill?.(connection.id?.() ?? 0)],
+  ];
+  for (const [how, lose] of traits.isSync ? [] : losses)
+    it(`a connection that is ${how} while its row waits for the tables: the call returns, and nothing is stored`, async () => {
+      const [connection, id] = [await connect(), newId()];
+      const tables = Promise.withResolvers<void>();
+      let isWaiting = false;
+      captures = new Captures(undefined, () => {
+        isWaiting = true;
+        return tables.promise;
+      });
+      await connection.begin();
+      const called = doing(() => write(connection, id));
+      await until(() => isWaiting);
+      opened.splice(0);
+      await lose(connection);
+      await sleep(50);
+      tables.resolve();
+      await called;
+      await holds({ [id]: false }, { [id]: false });
+      assert.deepEqual(await captures.ends(), { [id]: 'rolled_back' });
+    });
 
   it('an event goes with the transaction that is rolled back after it', async () => {
     const [connection, id] = [await connect(), newId()];

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import type { Socket } from 'node:net';
 import mysql from 'mysql2';
 import mysqlPromise from 'mysql2/promise';
 import { createMysqlStore } from '../../src/adapters/mysql/mysql-store.ts';
@@ -18,6 +19,12 @@ const servers = [
   { name: 'mysql', title: 'MySQL', start: startMysql },
 ] as const;
 
+/** Of a connection with promises, its inner one has the socket. */
+function cutOff(given: mysql.Connection | mysqlPromise.Connection): void {
+  const inner = 'connection' in given ? given.connection : given;
+  (inner as unknown as { stream: Socket }).stream.destroy();
+}
+
 type Options = Readonly<Record<string, unknown>>;
 type Connect = (options: Options) => Promise<TestConnection>;
 type Method = (text: string, done: (error: unknown) => void) => unknown;
@@ -30,7 +37,7 @@ function promised(call: (done: (error: unknown) => void) => unknown): Promise<vo
 
 const styles: Readonly<Record<string, Connect>> = {
   async 'with callbacks'(options) {
-    const connection = mysql.createConnection(options);
+    const connection = mysql.createConnection(options).on('error', () => {});
     const query = connection.query.bind(connection) as Method;
     return {
       begin: () => promised((done) => connection.beginTransaction(done)),
@@ -39,20 +46,24 @@ const styles: Readonly<Record<string, Connect>> = {
       run: (text) => promised((done) => query(text, done)),
       callback: (text, done) => void query(text, done),
       close: () => promised((done) => connection.end(done)),
+      id: () => connection.threadId,
+      cutOff: () => cutOff(connection),
     };
   },
   async 'with promises'(options) {
-    const connection = await mysqlPromise.createConnection(options);
+    const connection = (await mysqlPromise.createConnection(options)).on('error', () => {});
     return {
       begin: () => connection.beginTransaction(),
       commit: () => connection.commit(),
       rollback: () => connection.rollback(),
       run: (text) => connection.query(text),
       close: () => connection.end(),
+      id: () => connection.threadId,
+      cutOff: () => cutOff(connection),
     };
   },
   async 'with execute()'(options) {
-    const connection = await mysqlPromise.createConnection(options);
+    const connection = (await mysqlPromise.createConnection(options)).on('error', () => {});
     // Not all statements can be prepared.
     const run = (text: string) =>
       /savepoint|rollback to|begin|start|;|and /i.test(text)
@@ -64,6 +75,8 @@ const styles: Readonly<Record<string, Connect>> = {
       rollback: () => connection.execute('ROLLBACK'),
       run,
       close: () => connection.end(),
+      id: () => connection.threadId,
+      cutOff: () => cutOff(connection),
     };
   },
   async 'from a pool'(options) {
@@ -78,10 +91,12 @@ const styles: Readonly<Record<string, Connect>> = {
         connection.release();
         await pool.end();
       },
+      id: () => connection.threadId,
+      cutOff: () => cutOff(connection),
     };
   },
   async 'with events'(options) {
-    const connection = mysql.createConnection(options);
+    const connection = mysql.createConnection(options).on('error', () => {});
     const run = (text: string): Promise<void> =>
       new Promise((resolve, reject) => {
         const query = connection.query(text);
@@ -98,6 +113,8 @@ const styles: Readonly<Record<string, Connect>> = {
       rollback: () => run('ROLLBACK'),
       run,
       close: () => promised((done) => connection.end(done)),
+      id: () => connection.threadId,
+      cutOff: () => cutOff(connection),
     };
   },
 };
@@ -138,6 +155,7 @@ for (const { name, title, start } of servers) {
           holdsRows: false,
           hasCallbacks: style === 'with callbacks',
           connect: () => connect({ uri, multipleStatements: true }),
+          kill: (id) => startOwnWork(() => observer.query(`KILL ${id}`)),
           async ids(table) {
             const [rows] = await startOwnWork(() => observer.query(`SELECT id FROM ${table}`));
             return (rows as { id: string }[]).map(({ id }) => id);

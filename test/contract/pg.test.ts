@@ -1,3 +1,4 @@
+import type { Socket } from 'node:net';
 import pg from 'pg';
 import { pgDriver } from '../../src/adapters/postgres/pg-driver.ts';
 import { createPostgresStore } from '../../src/adapters/postgres/postgres-store.ts';
@@ -17,6 +18,8 @@ function inStyle(
   run: (text: string) => unknown,
   close: () => unknown,
 ): TestConnection {
+  const inner = client as unknown as { processID: number; connection: { stream: Socket } };
+  client.on('error', () => {});
   return {
     begin: () => run('BEGIN'),
     commit: () => run('COMMIT'),
@@ -24,6 +27,8 @@ function inStyle(
     run,
     callback: (text, done) => client.query(text, done),
     close,
+    id: () => inner.processID,
+    cutOff: () => void inner.connection.stream.destroy(),
   };
 }
 
@@ -82,6 +87,7 @@ requiring('postgres', 'the driver pg', function () {
         holdsRows: true,
         hasCallbacks: true,
         connect: () => connect(url),
+        kill: (id) => startOwnWork(() => observer.query('SELECT pg_terminate_backend($1)', [id])),
         async ids(table) {
           const { rows } = await startOwnWork(() =>
             observer.query<{ id: string }>(`SELECT id FROM ${table}`),

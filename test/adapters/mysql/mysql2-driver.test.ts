@@ -441,16 +441,28 @@ for (const { name, title, start } of servers) {
         assert.equal(captures.unconfirmed, 1);
       });
 
-      it('closed while a COMMIT waits, fails it', async () => {
-        const connection = await connect();
-        await connection.beginTransaction();
-        captures.call('a', () => void order(connection, 'a').catch(() => {}));
-        const commit = assert.rejects(connection.commit());
-        connection.destroy();
-        await commit;
-        await sleep(50);
-        await holds([], []);
-      });
+      const losses: [string, (connection: mysqlPromise.Connection) => unknown][] = [
+        ['closed', (connection) => connection.destroy()],
+        ['ended by the server', (connection) => outside(`KILL ${connection.threadId}`)],
+        ['cut off', (connection) => coreOf(connection).stream.destroy()],
+        ['reset', (connection) => coreOf(connection).stream.destroy(new Error('ECONNRESET'))],
+      ];
+      for (const [how, lose] of losses)
+        it(`${how} while a COMMIT waits, fails it`, async () => {
+          const connection = await connect();
+          await connection.beginTransaction();
+          const ordered = order(connection, 'a');
+          const held = Promise.withResolvers<void>();
+          captures.call('a', () => Promise.all([ordered, held.promise]).catch(() => {}));
+          ordered.catch(() => {});
+          const commit = connection.commit();
+          const failed = assert.rejects(commit);
+          await lose(connection);
+          held.resolve();
+          await failed;
+          await sleep(50);
+          await holds([], []);
+        });
 
       it('ends orderly behind a COMMIT that waits', async () => {
         const connection = await connect();

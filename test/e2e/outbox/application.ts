@@ -226,14 +226,21 @@ function describe(error) {
   return messages.join(' <- ');
 }
 
+let at = 'prepare';
+process.on('exit', () => {
+  if (at !== 'end') console.error('the process ended in: ' + at);
+});
+
 async function run() {
   await prepare();
   const ends = {};
   for (const name of process.argv.slice(2)) {
+    at = name;
     const tooLong = pause(5_000, 'no end after 5 s', { ref: false });
     ends[name] = await Promise.race([tooLong, cases[name]().then(() => 'done', describe)]);
     if (await Promise.race([tooLong, 'in time']) !== 'in time') break;
   }
+  at = 'end';
   console.log(JSON.stringify(ends));
   await db.close();
 }

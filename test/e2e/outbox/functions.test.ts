@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
+import { startMariadb } from '../../support/mariadb.ts';
 import { startPostgres } from '../../support/postgres.ts';
 import { requiring } from '../../support/requires.ts';
+import { type SilentServer, startSilentServer } from '../../support/silent-server.ts';
 import { type Files, freshFolder, type Run, runApp, writeFiles } from '../support/run-app.ts';
 import { subject } from '../support/subject.ts';
 import { type CaseTarget, configOf } from '../support/topic-config.ts';
@@ -187,3 +189,74 @@ requiring('postgres', 'outbox: functions of the application', function () {
     });
   });
 });
+
+const lost = {
+  postgres: {
+    start: startPostgres,
+    connected: `
+import pg from 'pg';
+const client = new pg.Client({ connectionString: process.env.DATABASE });
+await client.connect();
+const { stream } = client.connection;
+`,
+  },
+  mariadb: {
+    start: startMariadb,
+    connected: `
+import mysql from 'mysql2/promise';
+const client = await mysql.createConnection(process.env.DATABASE);
+const { stream } = client.connection;
+`,
+  },
+} as const;
+
+/** The server of the tables never answers, and the application's own connection breaks meanwhile. */
+const goesOn = `
+import { place } from './orders.mjs';
+client.on('error', () => {});
+await client.query('CREATE TABLE orders (id varchar(64) PRIMARY KEY)');
+await client.query('BEGIN');
+setTimeout(() => stream.destroy(), 300);
+const ends = [await place(client), await client.query('COMMIT').catch(() => 'failed')];
+console.log(ends.join());
+`;
+
+for (const [server, { start, connected }] of Object.entries(lost))
+  requiring(server as keyof typeof lost, `outbox: a call that waits for the tables on ${server}`, () => {
+    let silent: SilentServer;
+    before(async () => {
+      silent = await startSilentServer();
+    });
+    after(() => silent?.close());
+
+    it('keeps the process, although its connection is lost meanwhile', async function () {
+      this.timeout(120_000);
+      const database = await (await start()).freshDatabase();
+      const folder = freshFolder(everydayApplication(), `lost-${server}`);
+      const target = {
+        ...{ module: './orders.mjs', function: 'place', eventType: 'PLACED', payload: '{ id: #result }' },
+        outbox: { aggregateType: 'Order', aggregateId: '#result' },
+      };
+      const outbox = { enabled: true, 'initialize-schema': 'always', 'publisher-enabled': false };
+      writeFiles(folder, {
+        'package.json': '{ "name": "shop", "type": "module" }',
+        'svc.config.json': JSON.stringify(configOf([target], { outbox, broker: { client: 'file' } })),
+        'orders.mjs':
+          "export async function place(client) { await client.query(\"INSERT INTO orders VALUES ('a')\"); return 'placed'; }",
+        'main.mjs': connected + goesOn,
+      });
+      const { code, stdout, stderr } = await runApp({
+        ...{
+          node: tested.node,
+          cwd: folder,
+          args: ['--import', 'svc/register', 'main.mjs'],
+          timeoutMs: 30_000,
+        },
+        env: {
+          DATABASE: database,
+          SVC_OUTBOX_DATASOURCE_URL: database.replace(/@[^/]+/, `@${silent.address}`),
+        },
+      });
+      assert.deepEqual({ code, stdout }, { code: 0, stdout: 'placed,failed\n' }, stderr);
+    });
+  });

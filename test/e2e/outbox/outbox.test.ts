@@ -72,6 +72,7 @@ async function runLibrary(library: Library): Promise<End> {
     timeoutMs: 20_000,
   });
   assert.equal(code, 0, `${stdout}\n${stderr}`);
+  assert.notEqual(stdout, '', `it ended without a result. ${stderr}`);
   return {
     ends: JSON.parse(stdout),
     found: foundIn((await read()) as readonly Row[]),
