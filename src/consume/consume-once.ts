@@ -458,6 +458,7 @@ type Assignments = readonly { readonly topic: string; readonly partitions: reado
 interface PlatformaticConsumer {
   /** A new array at each change. */
   readonly assignments: Assignments | null;
+  memberId: string | null;
   /** The subscription: by topic, how often it is tracked. A stream tracks its topics until it ends. */
   readonly topics: Map<string, number> & {
     trackAll(...topics: string[]): unknown;
@@ -465,7 +466,6 @@ interface PlatformaticConsumer {
   };
   consume(options: object): Promise<MessagesStream>;
   commit(options: { offsets: (Commit & { leaderEpoch: number })[] }): Promise<void>;
-  joinGroup(options: object): Promise<unknown>;
   on(event: 'consumer:heartbeat:error', listener: (event: { error: HeartbeatError }) => void): unknown;
   on(event: string, listener: (error: unknown) => void): unknown;
   removeListener(event: string, listener: () => void): unknown;
@@ -478,7 +478,7 @@ interface HeartbeatError extends Error {
 }
 
 function isPlatformaticConsumer(given: unknown): given is PlatformaticConsumer {
-  return can(given, 'consume', 'commit', 'joinGroup', 'close', 'on') && has(given, 'topics');
+  return can(given, 'consume', 'commit', 'close', 'on') && has(given, 'topics');
 }
 
 const bytes = (value: unknown): unknown => value;
@@ -580,35 +580,19 @@ function platformaticSource(
     }
   }
 
-  /** The client gives up when it cannot rejoin its group. It then sends no heartbeats, and its partitions go to others. */
-  async function rejoin(given: unknown): Promise<void> {
-    let error = given;
-    for (let failures = 1; !closing.signal.aborted; failures++) {
-      onTrouble(error);
-      if (!(await waited(failures, closing.signal))) return;
-      try {
-        await consumer.joinGroup({});
-        return;
-      } catch (again) {
-        error = again;
-      }
-    }
-  }
-
-  let isRejoining = false;
-  // Without a listener, this event ends the process. It may come after `close`, so the listener stays.
-  consumer.on('error', async (error) => {
-    if (isRejoining) return;
-    isRejoining = true;
-    await rejoin(error);
-    isRejoining = false;
-  });
-  // With `groupProtocol: 'consumer'` the client sends heartbeats for a member that the broker does not know, and never joins again.
-  consumer.on('consumer:heartbeat:error', ({ error }) => {
-    if (!isMember || error.response?.errorCode !== unknownMemberId) return;
+  function hasLeft(error: unknown): void {
+    if (!isMember) return;
     isMember = false;
     onTrouble(error);
     void openNext();
+  }
+
+  // It cannot rejoin its group, has given up, and sends no heartbeats. Without a listener, this event ends the process. It may come
+  // after `close`, so the listener stays.
+  consumer.on('error', hasLeft);
+  // With `groupProtocol: 'consumer'` it sends heartbeats for a member that the broker does not know, and never joins again.
+  consumer.on('consumer:heartbeat:error', ({ error }) => {
+    if (error.response?.errorCode === unknownMemberId) hasLeft(error);
   });
 
   return {
@@ -644,7 +628,14 @@ function platformaticSource(
       consumer.removeListener(groupJoin, lookAtAssignments);
       await opening.catch(() => {});
       await stream?.close().catch(() => {});
-      await consumer.close(true);
+      try {
+        await consumer.close(true);
+      } catch (error) {
+        // A client that cannot leave its group stays open, and keeps the process. Without an id it has no group to leave.
+        consumer.memberId = null;
+        await consumer.close(true);
+        throw error;
+      }
       await reading;
     },
   };

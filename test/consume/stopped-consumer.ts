@@ -13,8 +13,21 @@ function consumer(): object {
     return new kafkajs.Kafka({ brokers: bootstrapBrokers, logLevel: kafkajs.logLevel.NOTHING }).consumer({
       groupId,
     });
-  const groupProtocol = client === 'platformatic' ? 'classic' : 'consumer';
-  return new Consumer({ clientId: groupId, groupId, bootstrapBrokers, groupProtocol });
+  const groupProtocol = client?.endsWith('groupProtocol consumer') ? 'consumer' : 'classic';
+  const consumer = new Consumer({ clientId: groupId, groupId, bootstrapBrokers, groupProtocol });
+  if (client === 'platformatic that cannot leave') Object.assign(consumer, { close: failingOnce(consumer) });
+  return consumer;
+}
+
+/** As if the group had no coordinator when the client leaves it: it sends no heartbeats, and stays open. */
+function failingOnce(consumer: Consumer): Consumer['close'] {
+  const close = consumer.close.bind(consumer) as (force: boolean) => Promise<void>;
+  let calls = 0;
+  return (async (force: boolean) => {
+    if (++calls > 1) return close(force);
+    void consumer.leaveGroup(true);
+    throw new Error('NOT_COORDINATOR');
+  }) as Consumer['close'];
 }
 
 const consumption = await consumeOnce({
