@@ -1,12 +1,12 @@
 import type { Command } from 'commander';
 import { createInbox, inboxTable } from '../consume/inbox.ts';
 import { SvcError } from '../ground/errors.ts';
-import { printable, printableJson } from '../observe/logger.ts';
+import { printableJson } from '../observe/logger.ts';
 import { partsOfTable } from '../outbox/insert-row.ts';
 import { useConnection } from '../start/commands/outbox.ts';
 import { type Dialect, dialectOf } from '../transaction/driver.ts';
 import { repeated } from './recovery.ts';
-import { does, group, WrongUse } from './terminal.ts';
+import { does, failed, group, WrongUse } from './terminal.ts';
 
 interface InboxOptions {
   readonly json?: true;
@@ -78,10 +78,8 @@ async function runCleanup(options: InboxOptions): Promise<number> {
       }
     });
   } catch (error) {
-    if (!(error instanceof SvcError)) throw error;
-    if (error.code === 'SVC_CONSUME_OPTIONS') throw new WrongUse(error.message);
-    process.stderr.write(`svc: ${printable(error.message)}\n`);
-    return 1;
+    if (error instanceof SvcError && error.code === 'SVC_CONSUME_OPTIONS') throw new WrongUse(error.message);
+    return failed(error);
   }
   if (json) process.stdout.write(`${printableJson({ forgotten }, 2)}\n`);
   else

@@ -26,23 +26,13 @@ import {
   createColumns,
   createProgress,
   does,
+  failed,
   group,
   onStopSignal,
   settingsInCode,
   WrongUse,
   warnOnly,
 } from './terminal.ts';
-
-/** Prints errors of the database or broker: exit code 1. */
-async function answered(command: () => Promise<number>): Promise<number> {
-  try {
-    return await command();
-  } catch (error) {
-    if (!(error instanceof SvcError)) throw error;
-    process.stderr.write(`svc: ${printable(error.message)}\n`);
-    return 1;
-  }
-}
 
 async function runStats(options: OutboxOptions): Promise<number> {
   const config = outboxConfig(options);
@@ -86,7 +76,7 @@ Ctrl-C stops after the current batch, and prints a summary.`,
     );
   const add = (name: string, text: string): Command => outbox.command(name).description(text);
   const runs = <O extends OptionValues>(command: Command, run: (options: O) => Promise<number>): Command =>
-    does(command, (options: O) => answered(() => run(options)));
+    does(command, (options: O) => run(options).catch(failed));
   runs(add('stats', 'count the events in the table of the outbox, by status'), runStats);
   runs(withFilters(add('list', 'list events, oldest first, without their content')), runList);
   runs(

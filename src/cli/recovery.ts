@@ -4,7 +4,6 @@ import { formatProblem, type Problem } from '../config/check/check.ts';
 import type { Config } from '../config/config.ts';
 import { type LoadedConfig, loadConfig } from '../config/read/load.ts';
 import { optionNamed, targetsName } from '../config/schema/schema.ts';
-import { SvcError } from '../ground/errors.ts';
 import { parsePast } from '../ground/event-fields.ts';
 import { clientOf, usualClient } from '../ground/management.ts';
 import { printable, printableJson } from '../observe/logger.ts';
@@ -23,6 +22,7 @@ import {
   createColumns,
   createProgress,
   does,
+  failed,
   group,
   onStopSignal,
   settingsInCode,
@@ -103,10 +103,7 @@ async function runRecoveryCommand(
     return isLeft ? 1 : 0;
   } catch (error) {
     bar.end();
-    if (error instanceof WrongUse) throw error;
-    if (!(error instanceof SvcError)) throw error;
-    process.stderr.write(`svc: ${printable(error.message)}\n`);
-    return 1;
+    return failed(error);
   } finally {
     forget();
   }
@@ -411,9 +408,7 @@ async function runExport(options: ExportOptions): Promise<number> {
     return report.isInterrupted || report.unreadable.length > 0 ? 1 : 0;
   } catch (error) {
     bar.end();
-    if (!(error instanceof SvcError)) throw error;
-    process.stderr.write(`svc: ${printable(error.message)}\n`);
-    return 1;
+    return failed(error);
   } finally {
     forget();
   }

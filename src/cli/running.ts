@@ -17,7 +17,7 @@ import { circuitStates, usualPorts } from '../ground/management.ts';
 import { version as ownVersion } from '../ground/version.ts';
 import { printable, printableJson } from '../observe/logger.ts';
 import { type Outcome, outcomes, outcomeTable } from '../observe/outcomes.ts';
-import { does, group, onStopSignal, program, WrongUse } from './terminal.ts';
+import { does, failed, group, onStopSignal, program, WrongUse } from './terminal.ts';
 
 const timeoutMs = 5_000;
 /** Enough for tens of thousands of series. */
@@ -285,9 +285,7 @@ async function runBreakerReset(options: BreakerOptions): Promise<number> {
       throw new NoAnswer(`not reset: ${found.url} answers ${answer.status}${detail ? `: ${detail}` : ''}`);
     return say(options, { broker, outbox });
   } catch (error) {
-    if (!(error instanceof NoAnswer)) throw error;
-    process.stderr.write(`svc: ${printable(error.message)}\n`);
-    return 1;
+    return failed(error, NoAnswer);
   }
 }
 
@@ -442,9 +440,7 @@ async function runStatus(options: StatusOptions): Promise<number> {
     }
     return await watch(found, first, show, options.json === true, stopping.signal);
   } catch (error) {
-    if (!(error instanceof NoAnswer)) throw error;
-    process.stderr.write(`svc: ${printable(error.message)}\n`);
-    return 1;
+    return failed(error, NoAnswer);
   } finally {
     forget();
   }

@@ -1,5 +1,6 @@
 import type { Command, OptionValues } from 'commander';
 import type { Config } from '../config/config.ts';
+import { SvcError } from '../ground/errors.ts';
 import { consoleLogger, printable, useLogger } from '../observe/logger.ts';
 
 /** svc's log on standard error: warnings, or everything with `svc.log.level: debug`. */
@@ -134,6 +135,16 @@ export function onStopSignal(stop: () => void): () => void {
 
 /** A usage error: exit code 2. */
 export class WrongUse extends Error {}
+
+/** Exit code 1, and one line, for errors that a command expects. Others are rethrown. */
+export function failed(
+  error: unknown,
+  expected: abstract new (...args: never[]) => Error = SvcError,
+): number {
+  if (!(error instanceof expected)) throw error;
+  process.stderr.write(`svc: ${printable(error.message)}\n`);
+  return 1;
+}
 
 /** How a project runs svc. Without `--no`, npx would download a package from the registry if svc is not installed. */
 export const program = 'npx --no svc';

@@ -466,15 +466,9 @@ interface PlatformaticConsumer {
   };
   consume(options: object): Promise<MessagesStream>;
   commit(options: { offsets: (Commit & { leaderEpoch: number })[] }): Promise<void>;
-  on(event: 'consumer:heartbeat:error', listener: (event: { error: HeartbeatError }) => void): unknown;
-  on(event: string, listener: (error: unknown) => void): unknown;
+  on(event: string, listener: (given: never) => void): unknown;
   removeListener(event: string, listener: () => void): unknown;
   close(force: boolean): Promise<void>;
-}
-
-/** Its `response` is the broker's answer, if there was one. */
-interface HeartbeatError extends Error {
-  readonly response?: { readonly errorCode?: number };
 }
 
 function isPlatformaticConsumer(given: unknown): given is PlatformaticConsumer {
@@ -591,7 +585,7 @@ function platformaticSource(
   // after `close`, so the listener stays.
   consumer.on('error', hasLeft);
   // With `groupProtocol: 'consumer'` it sends heartbeats for a member that the broker does not know, and never joins again.
-  consumer.on('consumer:heartbeat:error', ({ error }) => {
+  consumer.on('consumer:heartbeat:error', ({ error }: { error: { response?: { errorCode?: number } } }) => {
     if (error.response?.errorCode === unknownMemberId) hasLeft(error);
   });
 

@@ -290,7 +290,6 @@ export function outlineOf(text: string, hasElements: boolean): Outline {
         // An apostrophe in the text of a JSX element.
         position = end === -1 ? position + 1 : end;
         isValue = true;
-        word = '';
         break;
       }
       case backtick:
@@ -303,7 +302,6 @@ export function outlineOf(text: string, hasElements: boolean): Outline {
         if (end !== -1) {
           position = end;
           isValue = true;
-          word = '';
           break;
         }
         if (text.charCodeAt(position + 1) === greater && mayHoldElements) {
@@ -313,7 +311,6 @@ export function outlineOf(text: string, hasElements: boolean): Outline {
         add(costs.operator);
         position++;
         isValue = false;
-        word = '';
         break;
       }
       case roundOpen: {
@@ -325,7 +322,6 @@ export function outlineOf(text: string, hasElements: boolean): Outline {
         open(roundClose, isHead || word === 'for' ? ofHead : plain, isKept ? undefined : isCall ? '' : '0');
         position++;
         isValue = false;
-        word = '';
         break;
       }
       case squareOpen:
@@ -334,7 +330,6 @@ export function outlineOf(text: string, hasElements: boolean): Outline {
         open(squareClose, plain, isValue && !wasBlockEnd && (word === '' || word === 'a') ? '0' : '');
         position++;
         isValue = false;
-        word = '';
         break;
       case curlyOpen: {
         if (wasBlockEnd) endStatement(position);
@@ -349,7 +344,6 @@ export function outlineOf(text: string, hasElements: boolean): Outline {
         );
         position++;
         isValue = false;
-        word = '';
         break;
       }
       case roundClose:
@@ -364,7 +358,6 @@ export function outlineOf(text: string, hasElements: boolean): Outline {
         }
         position++;
         isValue = kind !== ofHead;
-        word = '';
         isBlockEnd = code === curlyClose && kind === plain;
         if (isBlockEnd) {
           before = chain;
@@ -376,7 +369,6 @@ export function outlineOf(text: string, hasElements: boolean): Outline {
         endStatement(position + 1);
         position++;
         isValue = false;
-        word = '';
         break;
       case comma:
         chain = 0;
@@ -385,7 +377,6 @@ export function outlineOf(text: string, hasElements: boolean): Outline {
         if (angles === 0) head = position + 1;
         position++;
         isValue = false;
-        word = '';
         break;
       case less: {
         const next = text.charCodeAt(position + 1);
@@ -397,16 +388,11 @@ export function outlineOf(text: string, hasElements: boolean): Outline {
           isValue = true;
           continue;
         }
-        if (!isValue && mayHoldElements && (next === greater || isNameCode(next))) {
-          elements++;
-          add(0);
-        } else {
-          angles++;
-          add(0);
-        }
+        if (!isValue && mayHoldElements && (next === greater || isNameCode(next))) elements++;
+        else angles++;
+        add(0);
         position++;
         isValue = false;
-        word = '';
         break;
       }
       case greater:
@@ -414,7 +400,6 @@ export function outlineOf(text: string, hasElements: boolean): Outline {
         add(costs.operator);
         position++;
         isValue = false;
-        word = '';
         break;
       case equals:
         if (text.charCodeAt(position + 1) === greater) {
@@ -428,7 +413,6 @@ export function outlineOf(text: string, hasElements: boolean): Outline {
         add(costs.equals);
         position++;
         isValue = false;
-        word = '';
         break;
       case question: {
         const next = text.charCodeAt(position + 1);
@@ -441,16 +425,10 @@ export function outlineOf(text: string, hasElements: boolean): Outline {
         continue;
       }
       case colon:
-        add(costs.colon);
-        position++;
-        isValue = false;
-        word = '';
-        break;
       case dot:
-        add(costs.dot);
+        add(code === colon ? costs.colon : costs.dot);
         position++;
         isValue = false;
-        word = '';
         break;
       default: {
         add(costs.operator);
@@ -460,10 +438,10 @@ export function outlineOf(text: string, hasElements: boolean): Outline {
           (code === 0x21 || ((code === 0x2b || code === 0x2d) && text.charCodeAt(position + 1) === code));
         position += isPostfix && code !== 0x21 ? 2 : 1;
         isValue = isPostfix && text.charCodeAt(position) !== equals;
-        word = '';
       }
     }
     last = code;
+    word = '';
   }
   return openCodes.length > 0 ? uncertain : { stackBytes: max, groups };
 }
