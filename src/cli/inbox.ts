@@ -6,7 +6,7 @@ import { partsOfTable } from '../outbox/insert-row.ts';
 import { useConnection } from '../start/commands/outbox.ts';
 import { type Dialect, dialectOf } from '../transaction/driver.ts';
 import { repeated } from './recovery.ts';
-import { does, failed, group, WrongUse } from './terminal.ts';
+import { does, group, reportFailure, WrongUse } from './terminal.ts';
 
 interface InboxOptions {
   readonly json?: true;
@@ -79,7 +79,7 @@ async function runCleanup(options: InboxOptions): Promise<number> {
     });
   } catch (error) {
     if (error instanceof SvcError && error.code === 'SVC_CONSUME_OPTIONS') throw new WrongUse(error.message);
-    return failed(error);
+    return reportFailure(error);
   }
   if (json) process.stdout.write(`${printableJson({ forgotten }, 2)}\n`);
   else

@@ -26,9 +26,9 @@ import {
   createColumns,
   createProgress,
   does,
-  failed,
   group,
   onStopSignal,
+  reportFailure,
   settingsInCode,
   WrongUse,
   warnOnly,
@@ -76,7 +76,7 @@ Ctrl-C stops after the current batch, and prints a summary.`,
     );
   const add = (name: string, text: string): Command => outbox.command(name).description(text);
   const runs = <O extends OptionValues>(command: Command, run: (options: O) => Promise<number>): Command =>
-    does(command, (options: O) => run(options).catch(failed));
+    does(command, (options: O) => run(options).catch(reportFailure));
   runs(add('stats', 'count the events in the table of the outbox, by status'), runStats);
   runs(withFilters(add('list', 'list events, oldest first, without their content')), runList);
   runs(

@@ -22,9 +22,9 @@ import {
   createColumns,
   createProgress,
   does,
-  failed,
   group,
   onStopSignal,
+  reportFailure,
   settingsInCode,
   WrongUse,
   warnOnly,
@@ -103,7 +103,7 @@ async function runRecoveryCommand(
     return isLeft ? 1 : 0;
   } catch (error) {
     bar.end();
-    return failed(error);
+    return reportFailure(error);
   } finally {
     forget();
   }
@@ -408,7 +408,7 @@ async function runExport(options: ExportOptions): Promise<number> {
     return report.isInterrupted || report.unreadable.length > 0 ? 1 : 0;
   } catch (error) {
     bar.end();
-    return failed(error);
+    return reportFailure(error);
   } finally {
     forget();
   }

@@ -17,7 +17,7 @@ import { circuitStates, usualPorts } from '../ground/management.ts';
 import { version as ownVersion } from '../ground/version.ts';
 import { printable, printableJson } from '../observe/logger.ts';
 import { type Outcome, outcomes, outcomeTable } from '../observe/outcomes.ts';
-import { does, failed, group, onStopSignal, program, WrongUse } from './terminal.ts';
+import { does, group, onStopSignal, program, reportFailure, WrongUse } from './terminal.ts';
 
 const timeoutMs = 5_000;
 /** Enough for tens of thousands of series. */
@@ -285,7 +285,7 @@ async function runBreakerReset(options: BreakerOptions): Promise<number> {
       throw new NoAnswer(`not reset: ${found.url} answers ${answer.status}${detail ? `: ${detail}` : ''}`);
     return say(options, { broker, outbox });
   } catch (error) {
-    return failed(error, NoAnswer);
+    return reportFailure(error, NoAnswer);
   }
 }
 
@@ -440,7 +440,7 @@ async function runStatus(options: StatusOptions): Promise<number> {
     }
     return await watch(found, first, show, options.json === true, stopping.signal);
   } catch (error) {
-    return failed(error, NoAnswer);
+    return reportFailure(error, NoAnswer);
   } finally {
     forget();
   }

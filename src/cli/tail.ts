@@ -24,7 +24,7 @@ import {
   valueReader,
 } from '../start/commands/inspect.ts';
 import { brokerOption, onRequest, recoveryConfig, repeated, timeOf } from './recovery.ts';
-import { createProgress, does, failed, onStopSignal, WrongUse, warnOnly } from './terminal.ts';
+import { createProgress, does, onStopSignal, reportFailure, WrongUse, warnOnly } from './terminal.ts';
 
 interface TailOptions {
   readonly config?: string;
@@ -111,7 +111,7 @@ async function runTail(options: TailOptions, topic: string): Promise<number> {
       });
     }
   } catch (error) {
-    return failed(error);
+    return reportFailure(error);
   } finally {
     forget();
   }

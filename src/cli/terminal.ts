@@ -136,8 +136,8 @@ export function onStopSignal(stop: () => void): () => void {
 /** A usage error: exit code 2. */
 export class WrongUse extends Error {}
 
-/** Exit code 1, and one line, for errors that a command expects. Others are rethrown. */
-export function failed(
+/** Prints an error that a command expects, and returns exit code 1. Rethrows others. */
+export function reportFailure(
   error: unknown,
   expected: abstract new (...args: never[]) => Error = SvcError,
 ): number {

@@ -478,7 +478,7 @@ function isPlatformaticConsumer(given: unknown): given is PlatformaticConsumer {
 const bytes = (value: unknown): unknown => value;
 const raw = { key: bytes, value: bytes, headerKey: bytes, headerValue: bytes };
 const groupJoin = 'consumer:group:join';
-/** Code of an error of the Kafka protocol. */
+/** UNKNOWN_MEMBER_ID of the Kafka protocol. */
 const unknownMemberId = 25;
 
 /**
@@ -575,16 +575,16 @@ function platformaticSource(
   }
 
   function hasLeft(error: unknown): void {
-    if (!isMember) return;
+    if (!isMember || closing.signal.aborted) return;
     isMember = false;
     onTrouble(error);
     void openNext();
   }
 
-  // It cannot rejoin its group, has given up, and sends no heartbeats. Without a listener, this event ends the process. It may come
-  // after `close`, so the listener stays.
+  // The client has given up a rejoin, and no longer sends heartbeats. Without a listener, this event ends the process. It may come after
+  // `close`, so the listener stays.
   consumer.on('error', hasLeft);
-  // With `groupProtocol: 'consumer'` it sends heartbeats for a member that the broker does not know, and never joins again.
+  // With `groupProtocol: 'consumer'` the client does not join again when the broker no longer knows it.
   consumer.on('consumer:heartbeat:error', ({ error }: { error: { response?: { errorCode?: number } } }) => {
     if (error.response?.errorCode === unknownMemberId) hasLeft(error);
   });

@@ -327,7 +327,7 @@ export function prepareStore({
       const isPause = inFlight === undefined && clock.monotonic() - failedAtMs < firstPauseMs;
       if (isPause) return undefined;
       const looked = (inFlight ?? begin()).then(refuse);
-      // The store's connections are unref'd, and that of the application may be lost meanwhile: its call must not end the process.
+      // The store's connections are unref'd. If the application loses its own meanwhile, nothing else keeps the process.
       return inTime(looked, { limitMs: maxWaitMs, keepsAlive: true, late: () => undefined });
     },
     /** False while this process still makes the tables. */

@@ -83,7 +83,7 @@ requiring('kafka', 'consumeOnce with a broker that dies', () => {
     });
   });
 
-  // A stream that ends takes its topics along. Whoever joins for those left then subscribes to nothing.
+  // A stream that ends takes its topics along. A member that joins meanwhile would subscribe to nothing.
   it('joins with its topics although its stream has ended, so that nothing is thrown and it has partitions', async function () {
     this.timeout(60_000);
     const topic = newName('orders');
@@ -120,9 +120,8 @@ requiring('kafka', 'consumeOnce with a broker that dies', () => {
   });
 
   describe('and a process that stops meanwhile', () => {
-    const clients = [
-      ...['platformatic', 'platformatic with groupProtocol consumer', 'platformatic that cannot leave'],
-    ];
+    const variants = ['', ' with groupProtocol consumer', ' that cannot leave'];
+    const clients = variants.map((variant) => `platformatic${variant}`);
     const program = fileURLToPath(new URL('stopped-consumer.ts', import.meta.url));
     const children: ChildProcessWithoutNullStreams[] = [];
     const said = new Map<ChildProcessWithoutNullStreams, string>();

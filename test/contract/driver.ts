@@ -144,7 +144,7 @@ export function testDriver(get: () => DriverUnderTest): void {
     ['ended by the server', (connection) => get().kill?.(connection.id?.() ?? 0)],
   ];
   for (const [how, lose] of traits.isSync ? [] : losses)
-    it(`a connection that is ${how} while its row waits for the tables: the call returns, and nothing is stored`, async () => {
+    it(`a connection that is ${how} while its row waits for the tables: the call returns, its COMMIT fails, and nothing is stored`, async () => {
       const [connection, id] = [await connect(), newId()];
       const tables = Promise.withResolvers<void>();
       let isWaiting = false;
@@ -156,10 +156,11 @@ export function testDriver(get: () => DriverUnderTest): void {
       const called = doing(() => write(connection, id));
       await until(() => isWaiting);
       opened.splice(0);
+      const committed = assert.rejects(doing(() => connection.commit()));
       await lose(connection);
       await sleep(50);
       tables.resolve();
-      await called;
+      await Promise.all([called, committed]);
       await holds({ [id]: false }, { [id]: false });
       assert.deepEqual(await captures.ends(), { [id]: 'rolled_back' });
     });

@@ -156,7 +156,7 @@ function patchConnection(prototype: Mysql2Connection, connections: Connections):
     if (admission === undefined) send();
     else
       admission.then(
-        () => (this._closing || session.isLost ? failCommand(command, lostError()) : send()),
+        () => (this._closing ? failCommand(command, lostError()) : send()),
         (error) => failCommand(command, error),
       );
     return command;
@@ -200,7 +200,10 @@ interface Command {
 
 /** A connection of `mysql2`, 3.11 and later. */
 interface Mysql2Connection {
-  readonly stream: { prependListener(event: 'close' | 'error', listener: () => void): void };
+  readonly stream: {
+    readonly destroyed?: boolean;
+    prependListener(event: 'close' | 'error', listener: () => void): void;
+  };
   readonly _closing?: boolean;
   readonly _handshakePacket?: { readonly statusFlags?: number; readonly serverVersion?: string } | null;
   addCommand(command: Command): Command;
@@ -337,8 +340,6 @@ class Mysql2Session implements DriverSession {
   private readonly unanswered = new Set<(error: unknown) => void>();
   /** Queries whose rows the application reads as a stream. */
   private streams = 0;
-  /** Commands that are added now would never be answered. */
-  isLost = false;
 
   constructor(handle: Mysql2Connection, connection: WatchedConnection, add: Add, collect: Collect) {
     assertShape(handle, ['query', 'execute', 'stream.prependListener']);
@@ -351,7 +352,6 @@ class Mysql2Session implements DriverSession {
     for (const event of ['close', 'error'] as const)
       handle.stream.prependListener(event, () => {
         this.flags &= ~inTransaction;
-        this.isLost = true;
         connection.isLost();
         for (const reject of this.unanswered) reject(lostError());
       });
@@ -412,7 +412,7 @@ class Mysql2Session implements DriverSession {
   }
 
   run({ text, values }: Statement, isStillOpen = () => true): Promise<void> {
-    if (this.isLost) return Promise.reject(new TransactionOver());
+    if (this.handle.stream.destroyed) return Promise.reject(new TransactionOver());
     const isRollback = text === 'ROLLBACK';
     return new Promise((resolve, reject) => {
       const done = (error: unknown): void => {
