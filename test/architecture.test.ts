@@ -261,7 +261,7 @@ describe('architecture', () => {
   it('has no more files, lines and names that others must know than it had: these figures only fall', () => {
     const max = {
       files: 219,
-      lines: 75_534,
+      lines: 75_533,
       namesWithOneImporter: 397,
       filesWithOneImporter: 50,
       besideFaces: 123,

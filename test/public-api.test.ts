@@ -223,6 +223,12 @@ describe('what the built package loads', () => {
     );
   });
 
+  it('what publishes loads no keys before a rule encrypts or hashes', () => {
+    const loaded = loadedBy('engine.cjs');
+    assert.ok(existsSync(join(root, 'dist', 'keys.cjs')));
+    assert.ok(!loaded.includes('keys.cjs'), loaded.join(' '));
+  });
+
   it('`register` and a start load nothing of the instrumentation', () => {
     for (const file of ['register.cjs', 'preload.cjs', 'start.cjs', 'engine.cjs'])
       assert.deepEqual(

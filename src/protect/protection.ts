@@ -8,7 +8,7 @@ import type { FieldRule, PathRule } from '../ground/pii-rule.ts';
 import { logger } from '../observe/logger.ts';
 import type * as Keys from './keys/create-sealer.ts';
 import type { KeyProvider } from './keys/key-provider.ts';
-import { configuredKeys, type KeyUse } from './keys/key-ring.ts';
+import type { KeyUse } from './keys/key-ring.ts';
 import { classMarks, createPolicies } from './marks/policy.ts';
 import { createProtector, type Protect } from './protect.ts';
 import type { Sealer } from './sealer.ts';
@@ -186,7 +186,7 @@ function sayUnreadable(): (eventType: string, field: string) => void {
 
 function openSealer({ pii, targets }: Config, salt: string | undefined, openProvider: OpenProvider) {
   const { crypto, kms } = pii;
-  const { createSealer } = keysModule();
+  const { configuredKeys, createSealer } = keysModule();
   const format = crypto.format === 'v1' ? 'v1' : 'v0';
   const onWorn = (use: KeyUse) => sayWorn(use);
   if (!kms.enabled || kms.type === undefined)
@@ -240,10 +240,7 @@ function onceOnly(say: () => void): () => void {
   };
 }
 
-const noSealer: Sealer = {
-  encrypt: () => '',
-  hash: () => '',
-};
+const noSealer: Sealer = { encrypt: () => '', hash: () => '' };
 
 function savedRules(config: Config, addRules: Protection['addRules']): Protection['addSavedRules'] {
   const known = new Set<string>();

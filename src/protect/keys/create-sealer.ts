@@ -17,6 +17,8 @@ import {
   toSecretKey,
 } from './key-ring.ts';
 
+export { configuredKeys } from './key-ring.ts';
+
 interface SealerOptions {
   /** Keys from the configuration. Never together with a provider: which one encrypts would be ambiguous. */
   readonly keys?: readonly ConfiguredKey[] | undefined;
