@@ -78,7 +78,7 @@ const chunks: readonly (readonly [name: string, files: RegExp])[] = [
   ],
   [
     'engine',
-    /src\/(?:start\/(?:management-later|serde|tiers|adapters|settings)|publish\/main\/queue|observe\/metrics|envelope\/ids)\./,
+    /src\/(?:start\/(?:management-later|serde|adapters|settings)|publish\/main\/queue|observe\/metrics|envelope\/ids)\./,
   ],
 ];
 const groups = chunks.map(([name, files], index) => ({

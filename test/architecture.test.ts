@@ -260,10 +260,10 @@ describe('architecture', () => {
 
   it('has no more files, lines and names that others must know than it had: these figures only fall', () => {
     const max = {
-      files: 219,
-      lines: 75_533,
+      files: 218,
+      lines: 75_520,
       namesWithOneImporter: 397,
-      filesWithOneImporter: 50,
+      filesWithOneImporter: 48,
       besideFaces: 123,
       levels: 2,
     };

@@ -7,7 +7,6 @@ import type * as LocalBackups from '../adapters/local-backup/local-backup.ts';
 import type { LocalBackupOptions } from '../adapters/local-backup/local-backup.ts';
 import type { LocalSourceOptions } from '../adapters/local-backup/local-source.ts';
 import type { S3Settings } from '../adapters/s3-backup/s3-backup.ts';
-import type { SchemaRegistryOptions } from '../adapters/schema-registry/schema-registry.ts';
 import type { SqlStoreOptions } from '../adapters/sql/sql-store.ts';
 import type { VaultKeyProviderOptions } from '../adapters/vault/vault-key-provider.ts';
 import type { Names } from '../config/check/check.ts';
@@ -33,13 +32,56 @@ import type { TailRange, TopicReader, TopicTail } from '../publish/topic-reader.
 import type { SchemaRegistry } from '../serialize/avro/schema-registry.ts';
 import { type Dialect, dialectOf } from '../transaction/driver.ts';
 
-export type { S3Settings } from '../adapters/s3-backup/s3-backup.ts';
-
 /** The settings of all broker adapters. */
-export interface BrokerSettings extends KafkaClientOptions {
+interface BrokerSettings extends KafkaClientOptions {
   /** Directory of the `file` broker. */
   readonly directory: string;
 }
+
+function brokerSettingsOf({ broker }: Config): BrokerSettings {
+  return {
+    brokers: broker.bootstrapServers,
+    clientId: broker.clientId,
+    requestTimeoutMs: broker.requestTimeoutMs,
+    connectionTimeoutMs: broker.connectionTimeoutMs,
+    tls: broker.tls.enabled ? broker.tls : undefined,
+    sasl: saslOf(broker.sasl),
+    acks: broker.acks,
+    idempotence: broker.idempotence,
+    compression: broker.compression,
+    directory: broker.file.path,
+  };
+}
+
+function s3SettingsOf({ broker }: Config): S3Settings {
+  const { s3Bucket: bucket = '', s3Prefix: prefix, s3Region: region, s3Endpoint: endpoint } = broker.backup;
+  return { bucket, prefix, region, endpoint };
+}
+
+function saslOf({
+  mechanism,
+  username = '',
+  password = '',
+  oauthbearer,
+}: Config['broker']['sasl']): BrokerSettings['sasl'] {
+  if (mechanism === undefined) return undefined;
+  if (mechanism !== 'oauthbearer') return { mechanism, username, password };
+  const pairs = oauthbearer.extensions.map((pair) => [
+    pair.slice(0, pair.indexOf('=')),
+    pair.slice(pair.indexOf('=') + 1),
+  ]);
+  return { mechanism, ...oauthbearer, extensions: Object.fromEntries(pairs) };
+}
+
+/** The settings of the schema registry client. */
+const registryOptionsOf = ({ serde }: Config) => ({
+  url: serde.schemaRegistryUrl ?? '',
+  username: serde.schemaRegistryUsername,
+  password: serde.schemaRegistryPassword,
+  token: serde.schemaRegistryToken,
+  tokenFile: serde.schemaRegistryTokenFile,
+  caFile: serde.schemaRegistryCaFile,
+});
 
 /** Methods of a port. The first call loads the implementation. */
 function lazy<Port extends object, const Name extends keyof Port>(
@@ -56,10 +98,8 @@ function lazy<Port extends object, const Name extends keyof Port>(
   return Object.fromEntries(methods) as Pick<Port, Name>;
 }
 
-type TopicReaderSettings = BrokerSettings & KafkajsTopicReaderOptions;
-
 interface TopicAccess {
-  reader(settings: TopicReaderSettings): Promise<TopicReader>;
+  reader(settings: BrokerSettings & KafkajsTopicReaderOptions): Promise<TopicReader>;
   tail(settings: BrokerSettings & TailRange): Promise<TopicTail>;
 }
 
@@ -119,10 +159,11 @@ const adapterOf = (name: string): ClientAdapter =>
     : { open: (settings) => openOwnBroker(name, settings) };
 
 /** A broker whose adapter and vendor are loaded at its first use, so that the start pays for neither. */
-export function openBroker(name: string, settings: BrokerSettings): Broker {
+export function openBroker(config: Config, options: Pick<BrokerSettings, 'makesTopics'> = {}): Broker {
+  const { client: name } = config.broker;
   let opened: Broker | undefined;
   const load = loadOnce(async () => {
-    opened = await adapterOf(name).open(settings);
+    opened = await adapterOf(name).open({ ...brokerSettingsOf(config), ...options });
     return opened;
   });
   const orFailure = async (use: (broker: Broker) => Promise<SendResult>): Promise<SendResult> => {
@@ -153,17 +194,19 @@ export function openBroker(name: string, settings: BrokerSettings): Broker {
 /** Memory, and brokers that the application has registered. */
 const nobody: AskAccess = async () => ({ cluster: undefined, topics: [], group: undefined });
 
-/** The permissions of this process on a broker. `client`: a value of `svc.broker.client`. */
-export async function openBrokerAccess(client: string, settings: BrokerSettings): Promise<AskAccess> {
-  return (await adapterOf(client).access?.(settings)) ?? nobody;
+/** The permissions of this process on the broker. */
+export async function openBrokerAccess(config: Config): Promise<AskAccess> {
+  return (await adapterOf(config.broker.client).access?.(brokerSettingsOf(config))) ?? nobody;
 }
 
 /** Worker ids through a group in Kafka. The adapter is loaded at `start`. */
-export function openWorkerIdLease(client: string, settings: BrokerSettings, group: string): WorkerIdLease {
+export function openWorkerIdLease(config: Config): WorkerIdLease {
+  const { group } = config.idGenerator;
   let opening: Promise<WorkerIdLease> | undefined;
   const open = async (): Promise<WorkerIdLease> => {
     const { createKafkaGroup, createGroupLease, groupRefusals } = await import('../adapters/kafka/group.ts');
-    const access = createKafkaGroup(settings, adapterOf(client).transport as LoadTransport);
+    const settings = brokerSettingsOf(config);
+    const access = createKafkaGroup(settings, adapterOf(config.broker.client).transport as LoadTransport);
     const refusals = groupRefusals(group, settings);
     return createGroupLease({ access, group, refusals });
   };
@@ -181,11 +224,17 @@ export function openWorkerIdLease(client: string, settings: BrokerSettings, grou
 
 /** Modules of adapters for commands, each loaded at its first use. */
 export const adapterModules = {
-  avroReader: () => import('../adapters/schema-registry/avro-reader.ts'),
+  /** Reads the Avro of the configured registry. */
+  avroReader: async (config: Config) =>
+    (await import('../adapters/schema-registry/avro-reader.ts')).createAvroReader(registryOptionsOf(config)),
   backupFolder: () => import('../adapters/local-backup/backup-directory.ts'),
   debezium: () => import('../adapters/debezium/connector.ts'),
   localBackup: () => import('../adapters/local-backup/local-backup.ts'),
-  s3: () => import('../adapters/s3-backup/s3-backup.ts'),
+  async s3(config: Config) {
+    const { s3Backup } = await import('../adapters/s3-backup/s3-backup.ts');
+    const settings = s3SettingsOf(config);
+    return { source: () => s3Backup.source(settings), probe: () => s3Backup.probe(settings) };
+  },
   sqlSchema: () => import('../adapters/sql/schema.ts'),
 };
 
@@ -276,8 +325,12 @@ export async function openLocalSource(options: LocalSourceOptions): Promise<Reco
 }
 
 /** Backup to S3, loaded at the first event that needs it. */
-export function openS3Backup(settings: S3Settings): EventBackupStrategy {
-  const load = loadOnce(async () => (await adapterModules.s3()).s3Backup.open(settings));
+export function openS3Backup(config: Config): EventBackupStrategy {
+  const settings = s3SettingsOf(config);
+  const onNoChecksums = (message: string): void => logger.info(`backup: ${message}`);
+  const load = loadOnce(async () =>
+    (await import('../adapters/s3-backup/s3-backup.ts')).s3Backup.open({ ...settings, onNoChecksums }),
+  );
   return {
     name: `S3 bucket ${settings.bucket}`,
     ...lazy(load, ['store']),
@@ -289,14 +342,16 @@ export function openS3Backup(settings: S3Settings): EventBackupStrategy {
 export const readsTopics = (client: string): boolean => adapterOf(client).topics !== undefined;
 
 /** Only for a client that `readsTopics`. */
-export const openTopicReader = async (client: string, settings: TopicReaderSettings): Promise<TopicReader> =>
-  (adapterOf(client).topics as TopicAccess).reader(settings);
+export const openTopicReader = async (
+  config: Config,
+  options: Omit<KafkajsTopicReaderOptions, keyof KafkaClientOptions>,
+): Promise<TopicReader> => topicAccessOf(config).reader({ ...brokerSettingsOf(config), ...options });
 
 /** Follows a topic, only for a client that `readsTopics`. `fromMs` and `untilMs` compare with the time at which records were stored. */
-export const openTopicTail = async (
-  client: string,
-  settings: BrokerSettings & TailRange,
-): Promise<TopicTail> => (adapterOf(client).topics as TopicAccess).tail(settings);
+export const openTopicTail = async (config: Config, range: TailRange): Promise<TopicTail> =>
+  topicAccessOf(config).tail({ ...brokerSettingsOf(config), ...range });
+
+const topicAccessOf = ({ broker }: Config): TopicAccess => adapterOf(broker.client).topics as TopicAccess;
 
 /** Keys: the values of `svc.pii.kms.type`. Each rejects with an `SvcError` for invalid settings. The first call loads the vendor's package. */
 const keyProviders = {
@@ -307,7 +362,8 @@ const keyProviders = {
 };
 
 /** The schema registry, loaded at its first use. Requests run isolated from the application's context. */
-export function openSchemaRegistry(options: SchemaRegistryOptions): SchemaRegistry {
+export function openSchemaRegistry(config: Config): SchemaRegistry {
+  const options = registryOptionsOf(config);
   const load = loadOnce(async () =>
     (await import('../adapters/schema-registry/schema-registry.ts')).createSchemaRegistry(options),
   );

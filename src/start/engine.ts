@@ -23,11 +23,21 @@ import { createLossAlert, createRefusalAlert } from '../publish/api/caller-wait.
 import { type Broker, nameOf, type SendFailure, throttledMs } from '../publish/broker.ts';
 import { type ClusterState, createClusterState } from '../publish/main/cluster-state.ts';
 import { createQueue } from '../publish/main/queue.ts';
-import { openBroker, openOutboxStore, openProvider, openWorkerIdLease } from './adapters.ts';
+import { createTiers } from '../publish/tiers/tiers.ts';
+import {
+  openBroker,
+  openLocalBackup,
+  openLocalSource,
+  openOutboxStore,
+  openProvider,
+  openS3Backup,
+  openTopicReader,
+  openWorkerIdLease,
+  readsTopics,
+} from './adapters.ts';
 import { manageLater } from './management-later.ts';
 import { openSerde } from './serde.ts';
-import { brokerSettingsOf, deliveryTimesOf, placeOf, queueSettingsOf, storedTypesOf } from './settings.ts';
-import { startTiers } from './tiers.ts';
+import { placeOf, queueSettingsOf, recoveryGroup, storedTypesOf } from './settings.ts';
 
 export { declaredRules, planOfDeclaration, planOfTarget } from '../capture/declare/make-plan.ts';
 export { unusedSchemas } from '../config/check/check.ts';
@@ -47,11 +57,11 @@ export function startEngine(
   // Their counters start at 0.
   ledger.declare(eventTypes);
   const serde = openSerde(config);
-  const opened = openBroker(config.broker.client, brokerSettingsOf(config));
+  const opened = openBroker(config);
   const broker = serde.sends(opened);
   const { breaker, ...queueSettings } = queueSettingsOf(config);
   const cluster = createClusterState({ ...breaker, ask: () => isolate(async () => broker.describe()) });
-  const tiers = startTiers(config, { broker, ledger, alert, cluster });
+  const tiers = tiersOf(config, { broker, ledger, alert, cluster });
   const queue = createQueue({
     ...{ ...queueSettings, cluster },
     broker: serde.sends(opened, config.serde.onRegistryUnavailable === 'backup'),
@@ -65,9 +75,7 @@ export function startEngine(
   const protection = createProtection(config, openProvider);
   for (const target of config.targets) protection.addRules(eventTypeOf(target), target.pii ?? [], target.id);
   const source = readSource(config.service);
-  const ids = createEventIds(config, () =>
-    openWorkerIdLease(config.broker.client, brokerSettingsOf(config), config.idGenerator.group),
-  );
+  const ids = createEventIds(config, () => openWorkerIdLease(config));
   const outbox = config.outbox.enabled
     ? outboxParts().createOutbox(config, { openStore: openOutboxStore, broker, ledger, durations })
     : undefined;
@@ -79,7 +87,7 @@ export function startEngine(
     publisher: queue,
     keyWait:
       kms.enabled && kms.onUnavailable === 'hold'
-        ? { maxEvents: config.broker.buffer.maxEvents, limitMs: deliveryTimesOf(config).topicMs }
+        ? { maxEvents: config.broker.buffer.maxEvents, limitMs: queueSettings.deliveryTimeoutMs }
         : undefined,
     outbox: outbox?.join,
     defaultTopic: config.broker.topic,
@@ -208,6 +216,24 @@ export function startEngine(
     },
   };
 }
+
+/** The tiers with their adapters. */
+export function tiersOf(config: Config, parts: Pick<TiersParts, 'broker' | 'ledger' | 'alert' | 'cluster'>) {
+  const { dlqBackupPath: directory, backup } = config.broker;
+  const { format, maxFiles, maxBytes } = backup;
+  return createTiers(config, {
+    ...parts,
+    openLocal: (isJournal) => openLocalBackup({ directory, format, maxFiles, maxBytes, isJournal }),
+    // A tenth on top of the limit of the backup.
+    openSource: (own) => openLocalSource({ directory, now: clock.now, maxAsideBytes: maxBytes / 10, own }),
+    openS3: () => openS3Backup(config),
+    openReader: readsTopics(config.broker.client)
+      ? (topic) => openTopicReader(config, { topic, group: recoveryGroup, keepsAlive: false })
+      : undefined,
+  });
+}
+
+type TiersParts = Parameters<typeof createTiers>[1];
 
 /** A process without an outbox does not load it. */
 function outboxParts(): typeof Outboxes {

@@ -29,7 +29,7 @@ import { type DeadLetterHead, headOfDlqRecord } from '../publish/tiers/dlq-messa
 import type { TopicRecord, TopicTail } from '../publish/topic-reader.ts';
 import { openTopicTail, readsTopics } from './adapters.ts';
 import type { RecoveryPlace, RecoveryResult } from './commands/recovery.ts';
-import { brokerSettingsOf, recoveryGroup } from './settings.ts';
+import { recoveryGroup } from './settings.ts';
 
 export interface Managed extends ViewParts {
   readonly broker: Broker;
@@ -293,11 +293,11 @@ function deadLetterPlace(config: Config): RecoveryPlace | string {
 /** The dead letter topic for queries. */
 function deadLetterTopicOf(config: Config): Controls['deadLetterTopic'] {
   const place = deadLetterPlace(config);
-  const { client, dlqTopic: topic = '' } = config.broker;
+  const { dlqTopic: topic = '' } = config.broker;
   return {
     missing: () => (typeof place === 'string' ? place : undefined),
     ...createNewestDeadLetters(topic, (fromMs) =>
-      openTopicTail(client, { ...brokerSettingsOf(config), topic, fromMs, untilMs: undefined }),
+      openTopicTail(config, { topic, fromMs, untilMs: undefined }),
     ),
   };
 }

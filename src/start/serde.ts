@@ -7,7 +7,6 @@ import type * as Avro from '../serialize/avro/avro.ts';
 import type * as CloudEvents from '../serialize/cloudevents.ts';
 import { jsonSerializer, needsAvro, type Serializer } from '../serialize/serializer.ts';
 import { openSchemaRegistry } from './adapters.ts';
-import { registryOptionsOf } from './settings.ts';
 
 // the form of record values, as configured in `svc.serde`.
 
@@ -37,7 +36,7 @@ export function openSerde(config: Config): Serde {
   }
   if (config.serde.type === 'JSON') return json;
   const { openAvro } = loadChunk(import.meta.url, '../serialize/avro/avro.ts') as typeof Avro;
-  const { serializerOf, encode, prepare } = openAvro(config, openSchemaRegistry(registryOptionsOf(config)));
+  const { serializerOf, encode, prepare } = openAvro(config, openSchemaRegistry(config));
   return {
     serializerOf,
     sends: (broker, givesUp = false) => encodingBroker(broker, encode, givesUp),

@@ -7,7 +7,6 @@ import { createLedger, createPublishDurations } from '../../src/observe/outcomes
 import { createRelay } from '../../src/outbox/relay/relay.ts';
 import type { Broker } from '../../src/publish/broker.ts';
 import { openWorkerIdLease } from '../../src/start/adapters.ts';
-import { brokerSettingsOf } from '../../src/start/settings.ts';
 
 const logger = { debug() {}, info() {}, warn: console.error, error: console.error };
 useLogger(logger);
@@ -76,12 +75,12 @@ export async function startMembers(
       svc: {
         service: { name: 'orders', version: '1' },
         broker: { topic: 'orders', client: 'kafkajs', bootstrapServers: brokers },
+        idGenerator: { group },
       },
     },
   });
-  const settings = brokerSettingsOf(config);
   const grants = new Map<number, WorkerIdGrant | undefined>();
-  const leases = Array.from({ length: count }, () => openWorkerIdLease('kafkajs', settings, group));
+  const leases = Array.from({ length: count }, () => openWorkerIdLease(config));
   // Nothing of a lease holds a process.
   const held = setInterval(() => {}, 1_000);
   await inGroups([...leases.entries()], async ([index, lease]) => {

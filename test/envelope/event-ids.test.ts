@@ -4,7 +4,6 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Config } from '../../src/config/config.ts';
 import { createEventIds, type EventIds } from '../../src/envelope/ids.ts';
 import { openWorkerIdLease } from '../../src/start/adapters.ts';
-import { brokerSettingsOf } from '../../src/start/settings.ts';
 import { useClock } from '../support/fake-time.ts';
 import { temporaryFolder } from '../support/folders.ts';
 
@@ -40,7 +39,7 @@ describe('the event ids of a process', function () {
     };
     const ids = { type: 'snowflake', leasePath: folder, lease: 'auto', group: 'svc-workers', ...idGenerator };
     const config = { broker, idGenerator: ids } as unknown as Config;
-    return createEventIds(config, () => openWorkerIdLease(client, brokerSettingsOf(config), ids.group));
+    return createEventIds(config, () => openWorkerIdLease(config));
   }
 
   const sourceOf = (ids: EventIds): string | undefined => ids.worker()?.source;

@@ -8,7 +8,7 @@ import { loadConfig } from '../../src/config/read/load.ts';
 import { createLedger } from '../../src/observe/outcomes.ts';
 import { partitionOfKey } from '../../src/publish/broker.ts';
 import { createDlqTier } from '../../src/publish/tiers/tiers.ts';
-import { startTiers } from '../../src/start/tiers.ts';
+import { tiersOf } from '../../src/start/engine.ts';
 import { createKafkajsBroker } from '../adapters/kafka/kafka-clients.ts';
 import { newTopic } from '../contract/broker.ts';
 import { failedEvent } from '../publish/failed-event.ts';
@@ -74,7 +74,7 @@ requiring('kafka', 'svc dlq on a real Kafka', function () {
     const backup = { localEnabled: false };
     const broker = { client: 'kafkajs', bootstrapServers: kafka.brokers, topic: orders, dlqTopic, backup };
     const { config } = loadConfig({ env: {}, code: { svc: { broker } } });
-    const { dlqWaiting: ask, close } = startTiers(config, {
+    const { dlqWaiting: ask, close } = tiersOf(config, {
       ...{ broker: fakeCluster().broker, ledger: createLedger(), alert: { lost() {} } },
       ...{ cluster: { isAway: false, isThere: async () => true, answered() {} } },
     });

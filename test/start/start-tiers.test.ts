@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { loadConfig } from '../../src/config/read/load.ts';
 import { createLedger } from '../../src/observe/outcomes.ts';
-import { startTiers } from '../../src/start/tiers.ts';
+import { tiersOf } from '../../src/start/engine.ts';
 import { backupEvent, backupIn, freshPath, namesIn } from '../adapters/local-backup/backup-folder.ts';
 import { failedEvent } from '../publish/failed-event.ts';
 import { fakeCluster } from '../publish/fake-cluster.ts';
@@ -21,7 +21,7 @@ describe('the tiers as they are started', () => {
       };
       const { config } = loadConfig({ env: {}, code });
       let answered = 0;
-      const tiers = startTiers(config, {
+      const tiers = tiersOf(config, {
         ...{ broker, ledger: createLedger(), alert: { lost() {} } },
         cluster: { isAway: true, isThere: async () => true, answered: () => void answered++ },
       });
@@ -49,7 +49,7 @@ describe('the tiers as they are started', () => {
       const code = { svc: { broker: { topic: 'orders', dlqBackupPath: directory, backup } } };
       const { config, problems } = loadConfig({ env: {}, code });
       assert.deepEqual(problems, []);
-      const tiers = startTiers(config, {
+      const tiers = tiersOf(config, {
         ...{ broker: fakeCluster().broker, ledger: createLedger(), alert: { lost() {} } },
         cluster: { isAway: true, isThere: async () => true, answered() {} },
       });

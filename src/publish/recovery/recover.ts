@@ -314,7 +314,7 @@ export async function recover(options: RecoverOptions): Promise<RecoverReport> {
 const bytesOf = ({ value }: StoredEvent): number => value.length;
 
 /** Sends the local backup of a running process to the original topics when the cluster is back. */
-export interface Drain {
+interface Drain {
   /** An event was stored in the backup. */
   stored(): void;
   /** Checks at once for events left by others. */

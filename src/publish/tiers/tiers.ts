@@ -1,25 +1,44 @@
 // tiers/: where events go that their topic did not take: dead letters, then backups, then the alert.
 
 import { AsyncResource } from 'node:async_hooks';
+import { readdirSync } from 'node:fs';
+import type { Config } from '../../config/config.ts';
 import { clock, inTime, within } from '../../ground/clock.ts';
 import { SvcError } from '../../ground/errors.ts';
+import { loadChunk } from '../../ground/lifecycle.ts';
 import { logger, type ThrottledLog, throttledLog } from '../../observe/logger.ts';
+import type { BackupState } from '../../observe/metrics.ts';
 import { isolate } from '../../observe/otel-api.ts';
-import { maxRecentDlqEvents, type Outcome, type RecentDlqEvent } from '../../observe/outcomes.ts';
+import {
+  type Ledger,
+  maxRecentDlqEvents,
+  type Outcome,
+  type RecentDlqEvent,
+} from '../../observe/outcomes.ts';
+import type { createLossAlert } from '../api/caller-wait.ts';
 import {
   type Broker,
   createSendSlots,
   doubtsCount,
   faultOf,
   nameOf,
+  partitionOf,
+  partitionOfKey,
   type SendFailure,
   type SendFailureKind,
 } from '../broker.ts';
 import type { ClusterState } from '../main/cluster-state.ts';
-import { isSpilled } from '../order/backup-order.ts';
-import type { Drain } from '../recovery/recover.ts';
+import { createBackupOrder, isSpilled, type KeyOrder } from '../order/backup-order.ts';
+import type * as Recovery from '../recovery/recover.ts';
+
 import { type BatchLimits, createMemory, createSender, type MemoryLimits } from '../sender/sender.ts';
-import type { BackupEvent, EventBackupStrategy, FailedEvent } from '../tier.ts';
+import {
+  type BackupEvent,
+  type EventBackupStrategy,
+  type FailedEvent,
+  registeredBackupStrategies,
+} from '../tier.ts';
+import type { TopicReader } from '../topic-reader.ts';
 import { type DlqFormat, toDlqRecord, toSmallerDlqRecord } from './dlq-message.ts';
 
 /**
@@ -36,38 +55,113 @@ export interface Tier {
   close(deadlineMs: number): Promise<void>;
 }
 
-interface TiersOptions extends Pick<TierChainOptions, 'onDlqFailed' | 'onLost'> {
-  /** `undefined`: there is no dead letter topic. */
-  readonly dlq: DlqOptions | undefined;
-  readonly backup: BackupTierOptions;
-  /** `undefined`: this process does not empty its backup. */
-  readonly drain: DrainLaterOptions | undefined;
+type Drain = ReturnType<typeof Recovery.startDrain>;
+type DrainParts = Parameters<typeof Recovery.startDrain>[0];
+
+/** The local backup. Nothing of it is loaded before its first event. */
+type LocalFiles = EventBackupStrategy &
+  DrainParts['files'] & { endSync(): void; state(): Partial<BackupState> | undefined };
+
+interface TiersParts {
+  readonly broker: Broker;
+  readonly ledger: Ledger;
+  readonly alert: Pick<ReturnType<typeof createLossAlert>, 'lost'>;
+  /** While it is away, its dead letter topic is skipped. */
+  readonly cluster: Pick<ClusterState, 'isAway' | 'isThere' | 'answered'>;
+  readonly openS3: () => EventBackupStrategy;
+  /** `isJournal`: only this process reads what it has stored. */
+  readonly openLocal: (isJournal: boolean) => LocalFiles;
+  readonly openSource: DrainParts['openSource'];
+  /** `undefined`: the topics of this client cannot be read. */
+  readonly openReader: ((topic: string) => Promise<TopicReader>) | undefined;
 }
 
+/** The shares of `svc.broker.delivery-timeout-ms`. The tiers behind the topic get a quarter, two seconds at most. */
+export function deliveryTimesOf({ broker: { deliveryTimeoutMs } }: Config) {
+  const tiersMs = Math.min(Math.floor(deliveryTimeoutMs / 4), 2_000);
+  return { topicMs: deliveryTimeoutMs - tiersMs, tiersMs };
+}
+
+const nothingWaits = { files: 0, events: 0, bytes: 0, tooLarge: 0 };
+
 /** The tiers behind the main topic: dead letter topic, backup, lost; and what empties the backup. */
-export function createTiers(options: TiersOptions) {
-  const { dlq, backup, onDlqFailed, onLost } = options;
-  const backupTier = createBackupTier(backup);
-  const { kept, recentDlq } = createTierLog();
-  const { next, inFlight, close } = createTierChain({
-    tiers: dlq === undefined ? [backupTier] : [createDlqTier(dlq), backupTier],
-    ...{ onKept: kept, onDlqFailed, onLost },
+export function createTiers(config: Config, parts: TiersParts) {
+  const { broker, cluster, ledger, alert, openSource, openReader } = parts;
+  const { dlqTopic, dlqFormat, dlqBackupPath: directory, backup } = config.broker;
+  const drains = backup.localEnabled && backup.drain.enabled;
+  const isJournal = drains && backup.format === 'journal' && backup.drain.order !== 'none';
+  const local = backup.localEnabled ? parts.openLocal(isJournal) : undefined;
+  const order = isJournal ? createBackupOrder({ partitionOfKey }) : undefined;
+  const s3 = backup.s3Enabled && backup.s3Bucket !== undefined ? parts.openS3() : undefined;
+  const configured = [s3, local].filter((strategy) => strategy !== undefined);
+  const backupTier = createBackupTier({
+    strategies: () => [...registeredBackupStrategies(), ...configured],
+    drained: local,
+    onDrainable: order?.stored,
   });
-  const drain = options.drain && drainLater(options.drain);
+  const dlqTier =
+    dlqTopic === undefined
+      ? undefined
+      : createDlqTier({
+          ...{ broker, cluster, topic: dlqTopic, format: dlqFormat, partitionOf },
+          leastTimeMs: deliveryTimesOf(config).tiersMs / 2,
+          onSendFailed: ledger.brokerFailed,
+        });
+  const { kept, recentDlq } = createTierLog();
+  const onLost = ({ event, topic, failure }: FailedEvent): void => alert.lost(event, topic, failure);
+  const chain = createTierChain({
+    tiers: dlqTier === undefined ? [backupTier] : [dlqTier, backupTier],
+    onKept: kept,
+    onDlqFailed: ({ event }) => ledger.dlqFailed(event.eventType),
+    onLost,
+  });
+  const drain =
+    local !== undefined && drains
+      ? drainLater(directory, {
+          start(mayHaveBacklog) {
+            const { startDrain } = loadChunk(import.meta.url, '../recovery/recover.ts') as typeof Recovery;
+            const ratePerSecond = backup.drain.rate;
+            return startDrain({
+              ...{ files: local, openSource, broker, cluster, order, mayHaveBacklog, ratePerSecond },
+            });
+          },
+          onNothingLeft: () => order?.earlierRun({ topics: new Set() }),
+        })
+      : undefined;
 
   return {
     recentDlq,
+    /** Keeps new events in order with those in the backup. `undefined`: there is no such order. */
+    order: order as KeyOrder | undefined,
     async next(failed: FailedEvent): Promise<Outcome> {
-      const outcome = await next(failed);
+      const outcome = await chain.next(failed);
       if (outcome === 'backup') drain?.stored();
       return outcome;
     },
-    /** Looks for events in the backup that others have stored. */
-    look: (): void => drain?.look(),
-    drained: (): number => drain?.count() ?? 0,
+    /** Makes the open files of the local backup readable for others. `undefined`: only this process empties its backup. */
+    finishBackup: isJournal ? undefined : local?.finishSegments,
+    /** A thread of this process has ended: its events in the backup are sent at once. */
+    threadEnded(): void {
+      void local?.recount();
+      drain?.look();
+    },
+    /** The contents of the local backup, and how many events were drained. */
+    backup: (): BackupState => ({
+      ...nothingWaits,
+      ...local?.state(),
+      drained: drain?.count() ?? 0,
+      oldestMs: order?.oldestMs() ?? 0,
+    }),
+    dlqWaiting:
+      dlqTopic === undefined || openReader === undefined
+        ? () => null
+        : createDlqWaiting(() => openReader(dlqTopic)),
     /** At the exit of the process, synchronously: stores these events and those in the tiers. Returns how many were stored. */
-    storeSync: (failed: Iterable<FailedEvent>): number =>
-      backupTier.storeSync([...new Set([...failed, ...inFlight()])]),
+    storeSync(failed: Iterable<FailedEvent>): number {
+      const count = backupTier.storeSync([...new Set([...failed, ...chain.inFlight()])]);
+      local?.endSync();
+      return count;
+    },
     /** Stores a later event. Returns `false` after it has reported the loss. */
     storeLateSync(failed: FailedEvent): boolean {
       const isStored = backupTier.storeSync([failed]) === 1;
@@ -78,29 +172,75 @@ export function createTiers(options: TiersOptions) {
       const end = clock.monotonic() + deadlineMs;
       const draining = drain?.close();
       // The drain notes its events in flight before the files are handed over.
-      if (draining !== undefined && backup.onDrainable !== undefined) await within(deadlineMs / 2, draining);
-      await close(Math.max(0, end - clock.monotonic()));
+      if (draining !== undefined && isJournal) await within(deadlineMs / 2, draining);
+      await chain.close(Math.max(0, end - clock.monotonic()));
       if (draining !== undefined) await within(Math.max(0, end - clock.monotonic()), draining);
     },
   };
 }
 
-interface DrainLaterOptions {
-  /** Whether another process may have left events. They are drained from the start. */
-  readonly mayHoldEvents: () => boolean;
-  readonly start: (mayHaveBacklog: boolean) => Drain;
-  /** No other process has left events. */
-  readonly onNothingLeft: () => void;
+/** How long an answer, or the lack of one, is reused. */
+const freshMs = 60_000;
+
+/** Counts unrecovered dead letters in the background, at most once a minute and only on request. `null`: unknown. */
+export function createDlqWaiting(
+  openReader: () => Promise<Pick<TopicReader, 'open' | 'count' | 'close'>>,
+): () => number | null {
+  let waiting: number | null = null;
+  let isAsking = false;
+  let askAtMs = Number.NEGATIVE_INFINITY;
+
+  async function count(): Promise<number> {
+    const reader = await openReader();
+    try {
+      await reader.open(false);
+      return await reader.count();
+    } finally {
+      await reader.close();
+    }
+  }
+
+  async function ask(): Promise<void> {
+    isAsking = true;
+    try {
+      waiting = await isolate(count);
+    } catch (error) {
+      waiting = null;
+      logger.debug(`svc cannot count the dead letters: ${(error as Error).message}`);
+    }
+    isAsking = false;
+    askAtMs = clock.monotonic() + freshMs;
+  }
+
+  return () => {
+    if (!isAsking && clock.monotonic() >= askAtMs) void ask();
+    return waiting;
+  };
+}
+
+/** Whether another process may have left events. They are drained from the start. */
+function mayHoldEvents(path: string): boolean {
+  try {
+    return readdirSync(path).some((name) => /\.(json|ndjson)(\.open)?$|^svc-backup-/.test(name));
+  } catch {
+    return false;
+  }
 }
 
 /** The first look for events of other processes, if the folder was empty at the start. */
 const firstLookMs = 60_000;
 
+interface DrainLaterOptions {
+  readonly start: (mayHaveBacklog: boolean) => Drain;
+  /** No other process has left events. */
+  readonly onNothingLeft: () => void;
+}
+
 /** Loads the drain at the first event in the backup, because most processes never have one. */
-function drainLater({ mayHoldEvents, start, onNothingLeft }: DrainLaterOptions): Drain {
+function drainLater(directory: string, { start, onNothingLeft }: DrainLaterOptions): Drain {
   // An event may start it: timers and sends must not keep the context of that call.
   const outside = new AsyncResource('svc');
-  const mayHaveBacklog = mayHoldEvents();
+  const mayHaveBacklog = mayHoldEvents(directory);
   let drain: Drain | undefined;
   let isClosed = false;
   const started = (): Drain => {
@@ -115,7 +255,7 @@ function drainLater({ mayHoldEvents, start, onNothingLeft }: DrainLaterOptions):
       if (!isClosed) outside.runInAsyncScope(() => started().stored());
     },
     look() {
-      if (!isClosed && (drain !== undefined || mayHoldEvents()))
+      if (!isClosed && (drain !== undefined || mayHoldEvents(directory)))
         outside.runInAsyncScope(() => started().look());
     },
     count: () => drain?.count() ?? 0,

@@ -27,7 +27,7 @@ import {
   openTopicTail,
   readsTopics,
 } from '../adapters.ts';
-import { brokerSettingsOf, registryOptionsOf, s3SettingsOf, topicsOf } from '../settings.ts';
+import { topicsOf } from '../settings.ts';
 import { useOutbox } from './outbox.ts';
 
 interface BucketReport {
@@ -40,11 +40,10 @@ interface BucketReport {
 
 /** Stores a probe in the bucket of the backup and deletes it. `undefined`: no bucket is configured. Never rejects. */
 async function inspectBackup(config: Config): Promise<BucketReport | undefined> {
-  const settings = s3SettingsOf(config);
-  if (settings === undefined) return undefined;
-  const { bucket } = settings;
+  const { s3Enabled, s3Bucket: bucket } = config.broker.backup;
+  if (!s3Enabled || bucket === undefined) return undefined;
   try {
-    const left = await (await adapterModules.s3()).s3Backup.probe(settings);
+    const left = await (await adapterModules.s3(config)).probe();
     return { bucket, ...(left !== undefined && { left }) };
   } catch (error) {
     return { bucket, problem: (error as Error).message };
@@ -70,7 +69,7 @@ export async function inspectBroker(config: Config, limitMs = longestMs): Promis
     throw new Error(`no answer from Kafka (${where}) within ${limitMs} ms`);
   };
   try {
-    const ask = await openBrokerAccess(broker.client, brokerSettingsOf(config));
+    const ask = await openBrokerAccess(config);
     // Connections are unref'd.
     const report = await inTime(ask({ topics, group }, ending.signal), { limitMs, keepsAlive: true, late });
     return { ...report, groupName: group };
@@ -254,7 +253,7 @@ interface SchemaReport {
 async function inspectSchemas(config: Config): Promise<SchemasReport | undefined> {
   const { type, subjectNameStrategy, autoRegister, schemaRegistryUrl = '' } = config.serde;
   if (type === 'JSON') return undefined;
-  const registry = openSchemaRegistry(registryOptionsOf(config));
+  const registry = openSchemaRegistry(config);
   const codecOf = codecsOf(config);
 
   async function ask(eventType: string, topic: string): Promise<SchemaReport> {
@@ -348,7 +347,7 @@ async function withTail(
     );
   // Keeps the process alive, because connections are unref'd.
   const hold = setInterval(() => {}, 60_000);
-  const tail = await openTopicTail(client, { ...brokerSettingsOf(config), ...range });
+  const tail = await openTopicTail(config, range);
   try {
     await isolate(() => tail.open());
     await work(tail);
@@ -360,9 +359,7 @@ async function withTail(
 
 /** Decodes a value: JSON, a CloudEvent as its envelope, or Avro of the configured registry. Rejects with one-line errors. */
 export function valueReader(config: Config): (record: TopicRecord) => Promise<unknown> {
-  const openAvroReader = async () =>
-    (await adapterModules.avroReader()).createAvroReader(registryOptionsOf(config));
-  let avro: ReturnType<typeof openAvroReader> | undefined;
+  let avro: ReturnType<typeof adapterModules.avroReader> | undefined;
   return async ({ value, headers, timestamp }) => {
     if (value.length === 0) return null;
     // Confluent's wire format starts with a zero byte, which JSON never does.
@@ -371,7 +368,7 @@ export function valueReader(config: Config): (record: TopicRecord) => Promise<un
     }
     if (config.serde.schemaRegistryUrl === undefined)
       throw new SvcError('SVC_SERIALIZE_NOT_AVRO', 'its value is Avro: set svc.serde.schema-registry-url');
-    avro ??= openAvroReader();
+    avro ??= adapterModules.avroReader(config);
     return (await avro).read(value);
   };
 }

@@ -20,7 +20,7 @@ import { type Dialect, dialectOf } from '../../transaction/driver.ts';
 import { openBroker, openOutboxStore } from '../adapters.ts';
 import { manageLater } from '../management-later.ts';
 import { openSerde } from '../serde.ts';
-import { brokerSettingsOf, placeOf, storedTypesOf } from '../settings.ts';
+import { placeOf, storedTypesOf } from '../settings.ts';
 
 const holdMs = 60_000;
 const closeMs = 5_000;
@@ -35,7 +35,7 @@ export async function relayAlone(config: Config, stopping: AbortSignal): Promise
   const hold = setInterval(() => {}, holdMs);
   const { datasource, table, initializeSchema } = config.outbox;
   const store = openOutboxStore({ url: datasource.url ?? '', table, initializeSchema });
-  const broker = openSerde(config).sends(openBroker(config.broker.client, brokerSettingsOf(config)));
+  const broker = openSerde(config).sends(openBroker(config));
   let relay: Relay | undefined;
   const counters = { ledger: createLedger(), durations: createPublishDurations() };
   counters.ledger.declare(storedTypesOf(config));
@@ -173,7 +173,7 @@ export function replayOutbox(
 ): RunningReplay {
   const stopping = new AbortController();
   const result = useOutbox(config, async (store) => {
-    const broker = openSerde(config).sends(openBroker(config.broker.client, brokerSettingsOf(config)));
+    const broker = openSerde(config).sends(openBroker(config));
     try {
       const replay = await openReplay(config, store, broker, onProgress);
       if (stopping.signal.aborted) replay.stop();

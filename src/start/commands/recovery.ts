@@ -11,7 +11,7 @@ import type { RecoverySource, StoredEvent, Unreadable } from '../../publish/reco
 import { createDlqSource } from '../../publish/tiers/dlq-message.ts';
 import { adapterModules, openBroker, openLocalSource, openTopicReader, readsTopics } from '../adapters.ts';
 import { openSerde } from '../serde.ts';
-import { brokerSettingsOf, topicsOf } from '../settings.ts';
+import { topicsOf } from '../settings.ts';
 
 export type { StoredEvent };
 
@@ -85,8 +85,7 @@ export async function runRecovery(config: Config, request: RecoveryRequest): Pro
 
 async function openAndRun(config: Config, request: RecoveryRequest): Promise<RecoveryResult> {
   const source = await openSource(config, request);
-  const settings = { ...brokerSettingsOf(config), makesTopics: false as const };
-  const broker = openSerde(config).sends(openBroker(config.broker.client, settings));
+  const broker = openSerde(config).sends(openBroker(config, { makesTopics: false }));
   try {
     await source.open(request.isSending);
     const total = await source.count();
@@ -150,25 +149,19 @@ async function openSource(
   config: Config,
   { place, keepsAlive = true }: RecoveryRequest,
 ): Promise<RecoverySource> {
-  const { client, backup } = config.broker;
+  const { client } = config.broker;
   if (place.kind === 'local') {
     const { directory, file, withAside } = place;
     return openLocalSource({ directory, file, withAside, now: clock.now });
   }
-  if (place.kind === 's3') {
-    const { s3Bucket: bucket = '', s3Prefix: prefix, s3Region: region, s3Endpoint: endpoint } = backup;
-    return (await adapterModules.s3()).s3Backup.source({ bucket, prefix, region, endpoint });
-  }
+  if (place.kind === 's3') return (await adapterModules.s3(config)).source();
   if (!readsTopics(client))
     throw new SvcError(
       'SVC_PUBLISH_BROKER',
       `svc reads dead letters from Kafka and from files only. For those of "${client}", use the tools of that broker`,
     );
   const { topic, group } = place;
-  const reader = await openTopicReader(client, {
-    ...{ ...brokerSettingsOf(config), topic, group, keepsAlive },
-  });
-  return createDlqSource(topic, reader);
+  return createDlqSource(topic, await openTopicReader(config, { topic, group, keepsAlive }));
 }
 
 interface ExportRequest {

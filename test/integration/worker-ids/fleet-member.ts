@@ -4,7 +4,6 @@ import type { Config } from '../../../src/config/config.ts';
 import { createEventIds } from '../../../src/envelope/ids.ts';
 import { consoleLogger, useLogger } from '../../../src/observe/logger.ts';
 import { openWorkerIdLease } from '../../../src/start/adapters.ts';
-import { brokerSettingsOf } from '../../../src/start/settings.ts';
 
 /**
  * A process that makes ids and nothing else, as many a second as it is told: each is in its log before the next turn, so that
@@ -31,7 +30,7 @@ const config = {
 
 const tickMs = 100;
 useLogger(consoleLogger('warn'));
-const ids = createEventIds(config, () => openWorkerIdLease(client, brokerSettingsOf(config), group));
+const ids = createEventIds(config, () => openWorkerIdLease(config));
 ids.lease();
 let owed = 0;
 const timer = setInterval(() => {

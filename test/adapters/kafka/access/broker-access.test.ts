@@ -6,7 +6,7 @@ import { startKafka, type TestKafka } from '../../../support/kafka.ts';
 import { requiring } from '../../../support/requires.ts';
 import { type SilentServer, startSilentServer } from '../../../support/silent-server.ts';
 import { kafkaClients } from '../kafka-clients.ts';
-import { kafkaOptions } from '../kafka-options.ts';
+import { configOf, kafkaOptions } from '../kafka-options.ts';
 
 const never = new AbortController().signal;
 
@@ -16,7 +16,7 @@ async function ask(
   topics: readonly string[],
   group?: string,
 ): Promise<AccessReport> {
-  const askAccess = await openBrokerAccess(client, { ...kafkaOptions(brokers), directory: '/nowhere' });
+  const askAccess = await openBrokerAccess(configOf(client, kafkaOptions(brokers)));
   return askAccess({ topics, group }, never);
 }
 

@@ -13,7 +13,7 @@ import { useLogger } from '../../../support/log.ts';
 import { requiring } from '../../../support/requires.ts';
 import { until as untilSo } from '../../../support/until.ts';
 import { kafkaClients } from '../kafka-clients.ts';
-import { kafkaOptions } from '../kafka-options.ts';
+import { configOf, kafkaOptions } from '../kafka-options.ts';
 
 interface Opened {
   readonly lease: WorkerIdLease;
@@ -29,7 +29,7 @@ function open(client: string, options: KafkaClientOptions, group: string): Opene
   const log = (line: string): void => void lines.push(line);
   const logger = { debug() {}, info: log, warn: log, error: log };
   useLogger(logger);
-  const lease = openWorkerIdLease(client, { ...options, directory: '' }, group);
+  const lease = openWorkerIdLease(configOf(client, options, group));
   const grants: Opened['grants'] = [];
   lease.start((grant) => grants.push(grant));
   opened.push(lease);

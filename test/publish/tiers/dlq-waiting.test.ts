@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { createDlqWaiting } from '../../src/start/tiers.ts';
-import { useClock } from '../support/fake-time.ts';
-import { useLogger } from '../support/log.ts';
+import { createDlqWaiting } from '../../../src/publish/tiers/tiers.ts';
+import { useClock } from '../../support/fake-time.ts';
+import { useLogger } from '../../support/log.ts';
 
 describe('dead letters that wait', () => {
   let nowMs: number;
