@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { createBatchSize } from '../../../src/outbox/batches.ts';
 import { onFakeTime } from './fake-time.ts';
-import { invalid, rowOf } from './relay-under-test.ts';
+import { invalid, rowOf, unknownTopic } from './relay-under-test.ts';
 
 const page = (count: number, bytes = 0) =>
   Array.from({ length: count }, () => ({ payload: { length: bytes / count } }));
@@ -176,6 +176,31 @@ describe('relay: reading', () => {
     its.relay({ pollIntervalMs: 100 }).start();
     await its.time.tickAsync(10_000);
     assert.equal(its.broker.stored.length, 1);
+  });
+
+  it('sends nothing again that was acknowledged while a reading saw it, behind more deferred events than a reading excludes', async () => {
+    const { pending } = its.store;
+    let end: (() => void) | undefined;
+    let seen = 0;
+    its.store.pending = async (...parts) => {
+      const rows = await pending(...parts);
+      if (end === undefined || !rows.some(({ topic }) => topic === 'orders')) return rows;
+      seen++;
+      end();
+      await new Promise((resolve) => setTimeout(resolve, 400));
+      return rows;
+    };
+    its.broker.reply = async ({ topic }) => {
+      if (topic === 'gone') return unknownTopic;
+      await new Promise<void>((resolve) => (end = resolve));
+      return undefined;
+    };
+    const deferred = Array.from({ length: 7_000 }, (_, n) => rowOf(`gone ${n}`, 1, { topic: 'gone' }));
+    await its.insert(...deferred, rowOf('a', 1));
+    its.relay({ sendTimeoutMs: 60_000 }).start();
+    await its.time.tickAsync(20_000);
+    assert.equal(seen, 1);
+    assert.equal(its.broker.sends.filter(({ topic }) => topic === 'orders').length, 1);
   });
 
   it('steps over no failed event while the database is slow to write its failure down', async () => {
