@@ -333,7 +333,7 @@ function localPlace(
 }
 
 /** Limit of sorted rows. Beyond it, each chunk of this size is sorted separately. */
-export const maxSorted = 100_000;
+const maxSorted = 100_000;
 
 interface Listing {
   add(event: StoredEvent): void;

@@ -14,7 +14,7 @@ import { logger } from '../observe/logger.ts';
 import { isolate } from '../observe/otel-api.ts';
 
 /** Default of `maxBackwardMs`. NTP corrections stay below it; a wrong clock does not. */
-export const defaultMaxBackwardMs = 10_000;
+const defaultMaxBackwardMs = 10_000;
 
 const idsPerMs = 4096;
 /** Beyond any sequence: no further id may carry the last worker id. */

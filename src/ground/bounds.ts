@@ -1,6 +1,6 @@
 /** Above any event of svc: a payload has at most 64 levels and 100,000 values. */
-export const maxDepth = 128;
-export const maxValues = 1_000_000;
+const maxDepth = 128;
+const maxValues = 1_000_000;
 
 /** The only JSON tokens that determine depth and width. */
 const structure = /["[\]{},]/g;

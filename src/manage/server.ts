@@ -512,12 +512,12 @@ function createProver({ token, actionToken }: GuardPolicy, process: string): Pro
   };
 }
 
-export const maxConnections = 64;
-export const maxOfOneAddress = 32;
+const maxConnections = 64;
+const maxOfOneAddress = 32;
 /** Pipelined requests per connection. svc's own clients send none. */
-export const maxWaiting = 8;
+const maxWaiting = 8;
 /** Unsent bytes of answers, over all connections. */
-export const maxUnsentBytes = 32 * 1024 * 1024;
+const maxUnsentBytes = 32 * 1024 * 1024;
 
 interface OpenConnection {
   readonly address: string | undefined;

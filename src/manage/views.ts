@@ -355,7 +355,7 @@ function percentileMs(buckets: readonly number[], share: number): number | null 
 const tenth = (value: number): number => Math.round(value * 10) / 10;
 
 /** The number of types, the busiest since the start. */
-export const maxTrends = 50;
+const maxTrends = 50;
 /** Ten minutes. */
 const maxSteps = 60;
 

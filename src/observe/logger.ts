@@ -281,7 +281,7 @@ function tellOwnLogger(
 }
 
 /** One line per key in this time, so that an outage does not fill the disk. */
-export const quietMs = 10_000;
+const quietMs = 10_000;
 /** Keys that are remembered, as brokers name them too. Later keys share one entry. */
 const maxKeys = 100;
 

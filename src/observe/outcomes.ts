@@ -246,10 +246,10 @@ export function totalOf(rows: Iterable<EventTypeCounts>): EventCounts {
 }
 
 /** The limit of separate event types, as they can come from application data. */
-export const maxEventTypes = 1000;
+const maxEventTypes = 1000;
 
 /** The row of every event type beyond `maxEventTypes`. */
-export const otherEventType = 'other';
+const otherEventType = 'other';
 
 /** One row per event type, created on first use: at most `maxEventTypes`, and one for the rest. */
 interface EventRows<Row> {

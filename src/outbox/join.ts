@@ -195,7 +195,7 @@ function severalTransactions(): SvcError {
 }
 
 /** Minimum interval of a process's notices: PostgreSQL serializes them over all its databases. */
-export const noticeIntervalMs = 100;
+const noticeIntervalMs = 100;
 const firstPauseMs = 500;
 const longestPauseMs = 30_000;
 

@@ -93,8 +93,8 @@ function erasedText(table: string): string {
 }
 
 /** Others may change the table, or start and stop sending, at any time. While events are refused, the next look may end that. */
-export const lookMs = 60_000;
-export const refusedLookMs = 5_000;
+const lookMs = 60_000;
+const refusedLookMs = 5_000;
 
 /** Checks that the settings of this process fit its table and that the rows have a sender. Also reads the database's traits. */
 export function watchSenders({

@@ -3,7 +3,7 @@ import { isolate } from '../observe/otel-api.ts';
 import type { OutboxStore } from './outbox-store.ts';
 
 /** How long a count is cached. */
-export const countMaxAgeMs = 5_000;
+const countMaxAgeMs = 5_000;
 
 /** The outbox statistics object of the specification. */
 export interface StatisticsReport {

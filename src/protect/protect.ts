@@ -170,7 +170,7 @@ function replaceIn(parts: Record<string, unknown> | unknown[], texts: ReadonlyMa
 }
 
 /** Objects nested deeper are refused; this also finds cycles. */
-export const maxDepth = 64;
+const maxDepth = 64;
 
 /**
  * A payload as JSON can carry it without silent loss, its marked values protected. `Map` becomes an object, `Set` an array,
@@ -1525,7 +1525,7 @@ function hasToJson(value: object): value is HasToJson {
  * A clear text of this length must not be or hold a protected value. `anywhere`: also between letters and digits. Shorter ones
  * match by chance. An expression that reads a marked field is refused, whatever its value.
  */
-export const shortestShown = { text: 5, number: 8, anywhere: 10 };
+const shortestShown = { text: 5, number: 8, anywhere: 10 };
 const number = /^-?\d+(?:\.\d+)?$/;
 /** NFKC composes at most this many characters into one. */
 const maxComposed = 4;
@@ -1851,15 +1851,15 @@ function encodingsOf(text: string): readonly string[] {
 
 // How much of one event is read, protected and searched.
 
-export const maxNodes = 100_000;
+const maxNodes = 100_000;
 /** Values of one event that are encrypted or hashed. Each takes 3 to 10 us, so more would block the process. */
-export const maxSealed = 10_000;
+const maxSealed = 10_000;
 /** UTF-16 units of one event: `before` is protected or searched for marked values; `after` is the result. */
-export const maxText = { before: 4_194_304, after: 8_388_608 };
+const maxText = { before: 4_194_304, after: 8_388_608 };
 /** Bytes of typed arrays and buffers, which are published as Base64. */
-export const maxRawBytes = 16_777_216;
+const maxRawBytes = 16_777_216;
 /** Counted from the first look at the clock. Small events never reach it. */
-export const maxTimeMs = 2_000;
+const maxTimeMs = 2_000;
 /** Reading the clock takes as long as reading several values. */
 const nodesBetweenLooks = 128;
 

@@ -11,13 +11,14 @@ import {
 } from '../../src/consumer/decrypt-fields.ts';
 import type { Envelope } from '../../src/envelope/envelope.ts';
 import { createSealer } from '../../src/protect/keys/create-sealer.ts';
-import { unknownKeys } from '../../src/protect/keys/key-cache.ts';
 import { compilePolicy } from '../../src/protect/marks/policy.ts';
 import { createProtector } from '../../src/protect/protect.ts';
 import type { Sealer } from '../../src/protect/sealer.ts';
 import { payloadJson } from '../../src/serialize/serializer.ts';
 import { type FakeKeyService, fakeKeyService, unavailable } from '../protect/fake-key-service.ts';
 import { useClock } from '../support/fake-time.ts';
+
+const unknownKeys = { atOnce: 50, everyMs: 200, perEvent: 8 };
 
 const configured = [{ id: 'k1', key: randomBytes(32) }];
 const keys = createDecryptionKeys({ keys: configured });

@@ -1,6 +1,9 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import { maxDepth, maxValues, parseBounded } from '../../src/ground/bounds.ts';
+import { parseBounded } from '../../src/ground/bounds.ts';
+
+const maxValues = 1_000_000;
+const maxDepth = 128;
 
 const nested = (levels: number): string => '['.repeat(levels) + ']'.repeat(levels);
 const wide = (values: number): string => `[${Array(values).fill('0').join(',')}]`;

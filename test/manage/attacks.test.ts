@@ -2,10 +2,12 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
-import { maxUnsentBytes, maxWaiting } from '../../src/manage/server.ts';
 import { fakeControls } from './fake-controls.ts';
 import { ask, sendRaw } from './http-client.ts';
 import { serverHarness } from './server-harness.ts';
+
+const maxUnsentBytes = 32 * 1024 * 1024;
+const maxWaiting = 8;
 
 const request = (path: string, close = false): string =>
   `GET ${path} HTTP/1.1\r\nHost: localhost\r\n${close ? 'Connection: close\r\n' : ''}\r\n`;

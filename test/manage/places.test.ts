@@ -2,10 +2,12 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
-import { maxConnections, maxOfOneAddress } from '../../src/manage/server.ts';
 import { fakeControls } from './fake-controls.ts';
 import { ask } from './http-client.ts';
 import { serverHarness } from './server-harness.ts';
+
+const maxOfOneAddress = 32;
+const maxConnections = 64;
 
 const token = 'a-token-of-some-length';
 const publicServer = { address: '0.0.0.0', token };

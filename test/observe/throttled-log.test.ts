@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict';
-import { type LogFields, quietMs, type ThrottledLogOptions, throttledLog } from '../../src/observe/logger.ts';
+import { type LogFields, type ThrottledLogOptions, throttledLog } from '../../src/observe/logger.ts';
 import { useClock } from '../support/fake-time.ts';
 import { useLogger } from '../support/log.ts';
+
+const quietMs = 10_000;
 
 describe('quiet log', () => {
   function quietLog(options?: ThrottledLogOptions) {

@@ -1,8 +1,11 @@
 import assert from 'node:assert/strict';
-import { cleanupIntervalMs, createCleanup, firstCleanupMs } from '../../src/outbox/relay/relay.ts';
+import { createCleanup } from '../../src/outbox/relay/relay.ts';
 import { createMemoryOutboxStore } from './memory-outbox-store.ts';
 import { onFakeTime } from './relay/fake-time.ts';
 import { rowOf } from './relay/relay-under-test.ts';
+
+const firstCleanupMs = 60_000;
+const cleanupIntervalMs = 600_000;
 
 const dayMs = 86_400_000;
 

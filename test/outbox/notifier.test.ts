@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
-import { createNotifier, noticeIntervalMs } from '../../src/outbox/join.ts';
+import { createNotifier } from '../../src/outbox/join.ts';
 import { clockOfEach } from '../support/fake-time.ts';
+
+const noticeIntervalMs = 100;
 
 describe('outbox: notices to other processes', () => {
   const time = clockOfEach();

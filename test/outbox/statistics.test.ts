@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict';
-import { countMaxAgeMs, createStatistics } from '../../src/outbox/statistics.ts';
+import { createStatistics } from '../../src/outbox/statistics.ts';
 import { onFakeTime } from './relay/fake-time.ts';
 import { rowOf } from './relay/relay-under-test.ts';
+
+const countMaxAgeMs = 5_000;
 
 describe('outbox statistics', () => {
   let its: ReturnType<typeof onFakeTime>;

@@ -1,8 +1,11 @@
 import assert from 'node:assert/strict';
-import { lookMs, refusedLookMs, watchSenders } from '../../src/outbox/outbox-health.ts';
+import { watchSenders } from '../../src/outbox/outbox-health.ts';
 import type { Senders } from '../../src/outbox/outbox-store.ts';
 import { clockOfEach } from '../support/fake-time.ts';
 import { useLogger } from '../support/log.ts';
+
+const refusedLookMs = 5_000;
+const lookMs = 60_000;
 
 const plain: Senders = { erases: false, isRouted: false, log: 'none', relays: 1, oldestMs: null };
 

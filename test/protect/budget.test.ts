@@ -2,9 +2,14 @@ import assert from 'node:assert/strict';
 import { maxBigIntBits } from '../../src/ground/bounds.ts';
 import { PiiField } from '../../src/protect/marks/policy.ts';
 import { registerMasker } from '../../src/protect/mask.ts';
-import { maxNodes, maxRawBytes, maxSealed, maxText, maxTimeMs } from '../../src/protect/protect.ts';
 import { useClock } from '../support/fake-time.ts';
 import { publishes, refuses } from './protecting.ts';
+
+const maxTimeMs = 2_000;
+const maxRawBytes = 16_777_216;
+const maxText = { before: 4_194_304, after: 8_388_608 };
+const maxSealed = 10_000;
+const maxNodes = 100_000;
 
 const over = 'SVC_PROTECT_BUDGET';
 

@@ -2,9 +2,12 @@ import assert from 'node:assert/strict';
 import { runInNewContext } from 'node:vm';
 import { SvcError } from '../../src/ground/errors.ts';
 import { compilePolicy } from '../../src/protect/marks/policy.ts';
-import { maxDepth, maxNodes, walkPayload } from '../../src/protect/protect.ts';
+import { walkPayload } from '../../src/protect/protect.ts';
 import type { Sealer } from '../../src/protect/sealer.ts';
 import { publishes } from './protecting.ts';
+
+const maxNodes = 100_000;
+const maxDepth = 64;
 
 const policy = compilePolicy([]);
 const bare = { eventType: 'E', policy, sealer: {} as Sealer, sealed: [], monotonic: () => 0 };

@@ -792,9 +792,9 @@ function isUnknown(error: unknown): boolean {
 }
 
 /** How long a send may take before its leader is checked. A healthy cluster answers in milliseconds. */
-export const stallAfterMs = 3_000;
+const stallAfterMs = 3_000;
 /** How often the leader is checked. The election of a new one takes some seconds. */
-export const lookMs = 500;
+const lookMs = 500;
 
 /**
  * A broker that stops without closing its connections answers nothing, and a request waits until its time-out, long after the

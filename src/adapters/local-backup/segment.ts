@@ -234,11 +234,11 @@ function checkFolder(path: string): void {
 const mebibyte = 1024 * 1024;
 
 /** An event file, or a line of a segment. Writers refuse larger ones. */
-export const maxEventBytes = 128 * mebibyte;
+const maxEventBytes = 128 * mebibyte;
 /** Topic, key and headers. Writers refuse larger ones. */
-export const maxRouteBytes = mebibyte;
+const maxRouteBytes = mebibyte;
 /** The note of handled lines: a hundred times what the fullest segment of svc needs. */
-export const maxDoneBytes = 16 * mebibyte;
+const maxDoneBytes = 16 * mebibyte;
 /** A segment is ended at 16 MiB. The one that a process writes at its end holds all events of its memory. */
 const maxReadBytes = 1024 * mebibyte;
 

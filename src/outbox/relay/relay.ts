@@ -398,7 +398,7 @@ export function leaseMsFor({
 const leaseMarginMs = (leaseMs: number): number => Math.min(marginMs, leaseMs / 10);
 
 /** How often a standby relay checks again, with jitter, so that thousands of them spread out. */
-export const standbyMs = 60_000;
+const standbyMs = 60_000;
 const standbyJitter = 0.2;
 
 /** Backoff after a failure of the database. Doubles. */
@@ -1662,8 +1662,8 @@ function createReader(options: ReaderOptions) {
 }
 
 /** Interval of cleanups. The first one waits until the start is over. */
-export const cleanupIntervalMs = 600_000;
-export const firstCleanupMs = 60_000;
+const cleanupIntervalMs = 600_000;
+const firstCleanupMs = 60_000;
 /** Rows of one DELETE: short transactions hold up others only briefly. */
 const cleanupRows = 1_000;
 /** Between two of them. */

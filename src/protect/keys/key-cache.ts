@@ -478,7 +478,7 @@ function notAsked(provider: string): SvcError {
  * A token bucket of requests for data keys that the service turns out not to know: foreign data must not become load. `atOnce`
  * tokens, one more per `everyMs`. Known keys cost nothing.
  */
-export const unknownKeys = { atOnce: 50, everyMs: 200, perEvent: 8 };
+const unknownKeys = { atOnce: 50, everyMs: 200, perEvent: 8 };
 
 interface UnknownKeys {
   /** `false`: the service must not be asked now. Otherwise takes a token, which `giveBack` returns. */

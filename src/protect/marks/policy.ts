@@ -221,7 +221,7 @@ interface PoliciesOptions {
 }
 
 /** Events after which a path without a match is reported: of its event type, and of all types. */
-export const enoughEvents = { ofType: 1_000, ofAll: 10_000 };
+const enoughEvents = { ofType: 1_000, ofAll: 10_000 };
 
 interface Entry {
   policy: Policy;

@@ -198,11 +198,11 @@ function logChange(to: CircuitState, from: CircuitState, why: string): void {
 }
 
 /** How long sends may hang without any answer before the cluster is asked. A healthy one answers in milliseconds. */
-export const stallAfterMs = 2_500;
+const stallAfterMs = 2_500;
 /** Time limit for the answer after such silence. */
-export const silentMs = 2_000;
+const silentMs = 2_000;
 /** Time limit for the answer while sends are answered, with failures. */
-export const answerMs = 1_000;
+const answerMs = 1_000;
 
 interface WatchOptions extends Required<Pick<ClusterStateOptions, 'ask' | 'random'>> {
   readonly isWaiting: () => boolean;
@@ -379,7 +379,7 @@ export function createTopicRefusals() {
 }
 
 /** Topics can get more partitions at any time. Kafka's own clients refresh as often. */
-export const countMaxAgeMs = 300_000;
+const countMaxAgeMs = 300_000;
 
 /**
  * Limit of topics with a known count, some hundred bytes each. Topic names can come from application data. Beyond it, the least

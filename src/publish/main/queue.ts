@@ -347,14 +347,14 @@ interface BatchSettings extends BatchLimits {
 }
 
 /** A larger send hardly lowers the cost of each event, so a batch lingers no longer. */
-export const worthwhileEvents = 100;
-export const worthwhileBytes = 131_072;
+const worthwhileEvents = 100;
+const worthwhileBytes = 131_072;
 /** The longest linger after a batch of one event. */
-export const aloneLingerMs = 5;
+const aloneLingerMs = 5;
 
 /** Awaited events linger only where this many callers share a partition, because that serves them all sooner. */
-export const crowdEvents = 10;
-export const crowdLingerMs = 2;
+const crowdEvents = 10;
+const crowdLingerMs = 2;
 
 /**
  * How long the first event lingers. After a batch of one event, a caller probably publishes and awaits events one by one: no other

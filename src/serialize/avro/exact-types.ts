@@ -537,7 +537,7 @@ function namedIn(
 }
 
 /** Limit in one record of list items without bytes (`null`, records without fields). */
-export const maxEmptyItems = 65_536;
+const maxEmptyItems = 65_536;
 const emptyItems = new WeakMap<Tap, number>();
 
 function countEmpty(tap: Tap): void {

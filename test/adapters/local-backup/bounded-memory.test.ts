@@ -3,8 +3,9 @@ import { execFile } from 'node:child_process';
 import { closeSync, openSync, truncateSync, writeFileSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { maxEventBytes } from '../../../src/adapters/local-backup/segment.ts';
 import { backupEvent, backupIn, freshPath, namesIn } from './backup-folder.ts';
+
+const maxEventBytes = 128 * 1024 ** 2;
 
 const mebibyte = 1024 * 1024;
 

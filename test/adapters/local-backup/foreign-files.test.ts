@@ -14,15 +14,14 @@ import {
 import { join } from 'node:path';
 import { removeOldTemporaries } from '../../../src/adapters/local-backup/backup-directory.ts';
 import { createLocalSource } from '../../../src/adapters/local-backup/local-source.ts';
-import {
-  maxDoneBytes,
-  maxEventBytes,
-  maxRouteBytes,
-  whyRefused,
-} from '../../../src/adapters/local-backup/segment.ts';
+import { whyRefused } from '../../../src/adapters/local-backup/segment.ts';
 import type { Unreadable } from '../../../src/publish/recovery-source.ts';
 import { requiring } from '../../support/requires.ts';
 import { backupEvent, backupIn, freshPath, namesIn } from './backup-folder.ts';
+
+const maxDoneBytes = 16 * 1024 ** 2;
+const maxRouteBytes = 1024 ** 2;
+const maxEventBytes = 128 * 1024 ** 2;
 
 interface Restored {
   readonly count: number | undefined;

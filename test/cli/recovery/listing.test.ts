@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
-import { createListing, maxSorted } from '../../../src/cli/recovery.ts';
+import { createListing } from '../../../src/cli/recovery.ts';
 import type { StoredEvent } from '../../../src/start/commands/recovery.ts';
+
+const maxSorted = 100_000;
 
 function stored(eventId: string, storedAt: number): StoredEvent {
   const value = Buffer.from('{}');

@@ -2,9 +2,11 @@ import assert from 'node:assert/strict';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { watchHealth } from '../../../src/manage/health.ts';
-import { countsOf, createTrends, levelsOf, maxTrends, totalsByType } from '../../../src/manage/views.ts';
+import { countsOf, createTrends, levelsOf, totalsByType } from '../../../src/manage/views.ts';
 import { filledSources, metricSources } from '../../observe/metric-sources.ts';
 import { clockOfEach } from '../../support/fake-time.ts';
+
+const maxTrends = 50;
 
 describe('trends of event types', () => {
   it('have what there was within each step, ten minutes of it at most', () => {

@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict';
 import type { Envelope } from '../../../src/envelope/envelope.ts';
 import type { PathRule } from '../../../src/ground/pii-rule.ts';
-import { createPolicies, enoughEvents, type Policies } from '../../../src/protect/marks/policy.ts';
+import { createPolicies, type Policies } from '../../../src/protect/marks/policy.ts';
 import { createProtector } from '../../../src/protect/protect.ts';
 import { testSealer } from '../protecting.ts';
+
+const enoughEvents = { ofType: 1_000, ofAll: 10_000 };
 
 const rule = (path: string): PathRule => ({ path, type: 'CUSTOM', strategy: 'MASK', level: 'STRONG' });
 

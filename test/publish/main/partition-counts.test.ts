@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
-import { countMaxAgeMs, createPartitionCounts } from '../../../src/publish/main/cluster-state.ts';
+import { createPartitionCounts } from '../../../src/publish/main/cluster-state.ts';
 import { useClock } from '../../support/fake-time.ts';
+
+const countMaxAgeMs = 300_000;
 
 describe('partition counts', () => {
   function counts(answers: (number | undefined | Error)[]) {

@@ -1,13 +1,12 @@
 import assert from 'node:assert/strict';
-import {
-  aloneLingerMs,
-  crowdEvents,
-  crowdLingerMs,
-  worthwhileBytes,
-  worthwhileEvents,
-} from '../../../src/publish/main/queue.ts';
 import { clockOfEach } from '../../support/fake-time.ts';
 import { event, fakeCluster, queueOver } from '../fake-cluster.ts';
+
+const crowdLingerMs = 2;
+const crowdEvents = 10;
+const aloneLingerMs = 5;
+const worthwhileBytes = 131_072;
+const worthwhileEvents = 100;
 
 const ok = { ok: true } as const;
 const batch = { maxEvents: 500, maxBytes: 900_000, lingerMs: 20 };

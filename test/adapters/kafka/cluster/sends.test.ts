@@ -4,8 +4,6 @@ import {
   createAnswerTimes,
   createSends,
   createSequences,
-  lookMs,
-  stallAfterMs,
   type Topics,
 } from '../../../../src/adapters/kafka/session.ts';
 import type { BrokerConnection, Connections } from '../../../../src/adapters/kafka/transport.ts';
@@ -13,6 +11,9 @@ import type { SendResult } from '../../../../src/publish/broker.ts';
 import { failureOf } from '../../../contract/broker.ts';
 import { fakeTime } from '../../../support/fake-time.ts';
 import { kafkaOptions, neverThrottled, textRecord } from '../kafka-options.ts';
+
+const lookMs = 500;
+const stallAfterMs = 3_000;
 
 const [first, second] = [
   { nodeId: 1, host: 'one', port: 1 },

@@ -1,15 +1,13 @@
 import assert from 'node:assert/strict';
 import sinon from 'sinon';
 import { clusterPollMs } from '../../../../src/publish/broker.ts';
-import {
-  answerMs,
-  createClusterState,
-  defaultBreaker,
-  silentMs,
-  stallAfterMs,
-} from '../../../../src/publish/main/cluster-state.ts';
+import { createClusterState, defaultBreaker } from '../../../../src/publish/main/cluster-state.ts';
 import { clockOfEach } from '../../../support/fake-time.ts';
 import { away } from '../../fake-cluster.ts';
+
+const answerMs = 1_000;
+const silentMs = 2_000;
+const stallAfterMs = 2_500;
 
 describe('watch over the cluster', () => {
   const timers = clockOfEach();
