@@ -263,7 +263,7 @@ describe('architecture', () => {
       files: 218,
       lines: 75_520,
       namesWithOneImporter: 397,
-      namesOnlyTestsImport: 208,
+      namesWithoutImporter: 205,
       filesWithOneImporter: 48,
       besideFaces: 123,
       levels: 2,
@@ -316,7 +316,7 @@ function measured() {
     files: files.length,
     lines: files.reduce((sum, file) => sum + textOf(file).split('\n').length - 1, 0),
     namesWithOneImporter: names.filter((importers) => importers === 1).length,
-    namesOnlyTestsImport: names.filter((importers) => importers === 0).length,
+    namesWithoutImporter: names.filter((importers) => importers === 0).length,
     filesWithOneImporter: [...all.values()].filter(({ size }) => size === 1).length,
     // A folder has one face: the one file of it that others import.
     besideFaces: faces.length - new Set(faces.map((file) => dirname(file))).size,

@@ -38,7 +38,7 @@ export interface Envelope {
 }
 
 /** The constant parts of a target's events, serialized once at start. */
-export interface EnvelopeTemplate {
+interface EnvelopeTemplate {
   readonly eventType: string;
   readonly severity: Severity;
   readonly source: Source;

@@ -177,7 +177,7 @@ export const errorCatalogue = {
 
 export type ErrorCode = keyof typeof errorCatalogue;
 
-export interface SvcErrorOptions {
+interface SvcErrorOptions {
   /** The error's name, if the specification names an exception (`TimeoutException`, …). Default: `SvcError`. */
   name?: string;
 }

@@ -279,7 +279,7 @@ export interface History {
 const maxTypes = 100;
 
 /** Sampled every ten seconds, beside the counts for the thresholds. */
-export interface Levels {
+interface Levels {
   /** Unix time in milliseconds. */
   readonly wallMs: number;
   readonly queued: number;
