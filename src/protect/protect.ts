@@ -35,7 +35,7 @@ export interface ProtectedEnvelope extends Omit<Envelope, 'payload'> {
  */
 export type Protect = (envelope: Envelope, clearTexts?: readonly ClearText[]) => ProtectedEnvelope;
 
-export interface ProtectorOptions {
+interface ProtectorOptions {
   /** The rules of an event type. Called once per event. */
   readonly policyOf: (eventType: string) => Policy;
   readonly sealer: Sealer;
@@ -179,7 +179,7 @@ const maxDepth = 64;
  * Throws `SVC_PROTECT_DEPTH_OR_CYCLE`, `SVC_PROTECT_TOO_LARGE`, `SVC_PROTECT_READ_ERROR` (a getter, `toJSON` or proxy threw),
  * `SVC_PROTECT_UNSUPPORTED_TYPE` (such as errors and promises, whose JSON is empty or unsafe), and the errors of the sealer.
  */
-export function walkPayload(payload: unknown, rules: WalkRules): unknown {
+function walkPayload(payload: unknown, rules: WalkRules): unknown {
   const budget = new Budget();
   const walk: Walk = {
     eventType: rules.eventType,
@@ -1264,7 +1264,7 @@ function listOfSet(set: Iterable<unknown>, { left }: Budget): unknown[] {
 }
 
 /** A copy of the own properties, read once. Engines cache the keys of small objects, so counting them first is free. */
-export function copyOf(object: Record<string, unknown>, { left }: Budget): Record<string, unknown> {
+function copyOf(object: Record<string, unknown>, { left }: Budget): Record<string, unknown> {
   if (countKeys(object, left) > left) throw tooLarge();
   return { ...object };
 }
@@ -1864,7 +1864,7 @@ const maxTimeMs = 2_000;
 const nodesBetweenLooks = 128;
 
 /** The limits of one event. Each method throws when its limit is exceeded. */
-export class Budget {
+class Budget {
   nodes = 0;
   private lookAt = nodesBetweenLooks;
   private startedAt: number | undefined;

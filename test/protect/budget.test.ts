@@ -144,6 +144,16 @@ describe('what one event may cost', () => {
     refuses(numbers(1_000), over, rules);
   });
 
+  it('an object has as many keys as values may still be read, and not one more', () => {
+    let reads = 0;
+    const object = Object.defineProperty({ b: 2 }, 'a', { enumerable: true, get: () => ++reads });
+    const behind = (values: number) => ({ list: new Array(values).fill(1), object });
+    const published = publishes(behind(maxNodes - 2)) as { object: unknown };
+    assert.deepEqual([published.object, reads], [{ b: 2, a: 1 }, 1]);
+    refuses(behind(maxNodes - 1), 'SVC_PROTECT_TOO_LARGE');
+    assert.equal(reads, 1, 'it is not read where it is refused');
+  });
+
   it('objects of too many keys are not copied, and a proxy is not read to its end', () => {
     const keys = Array.from({ length: 300_000 }, (_, index) => `k${index}`);
     for (const rules of [[], ['**.x']]) {

@@ -5,7 +5,7 @@ import type { Envelope } from '../../src/envelope/envelope.ts';
 import { type ErrorCode, SvcError } from '../../src/ground/errors.ts';
 import { createSealer } from '../../src/protect/keys/create-sealer.ts';
 import { compilePolicy } from '../../src/protect/marks/policy.ts';
-import { type ClearText, createProtector, type ProtectorOptions } from '../../src/protect/protect.ts';
+import { type ClearText, createProtector } from '../../src/protect/protect.ts';
 import type { Sealer } from '../../src/protect/sealer.ts';
 import { payloadJson } from '../../src/serialize/serializer.ts';
 
@@ -26,7 +26,7 @@ export function publishes(
 /** The same for several payloads of one protector. */
 export function publisher(
   rules: unknown,
-  options: Partial<ProtectorOptions> & {
+  options: Partial<Parameters<typeof createProtector>[0]> & {
     readonly key?: string | readonly string[];
     readonly headers?: Readonly<Record<string, string>>;
   },
