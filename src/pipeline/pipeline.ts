@@ -21,7 +21,7 @@ import type { Producer, Publisher } from '../publish/publisher.ts';
 import type { SerializedEvent, Serializer } from '../serialize/serializer.ts';
 import { endOfTransaction, type Scope, type TransactionEnd } from '../transaction/transaction.ts';
 
-export interface PipelineParts {
+interface PipelineParts {
   readonly ledger: Ledger;
   readonly durations: PublishDurations;
   readonly serializer: Serializer;
@@ -386,7 +386,7 @@ interface EventDraft {
 }
 
 /** @param usesMarks expressions whose results are sent in clear may not read marked fields */
-export function draftOf(call: Call, usesMarks: boolean): EventDraft {
+function draftOf(call: Call, usesMarks: boolean): EventDraft {
   const plan: CapturePlan = call.plan;
   if (call.refusal !== undefined) throw call.refusal;
   const isGuarded = usesMarks && classMarks.any();
@@ -438,7 +438,7 @@ function draftOfEvent(event: CheckedEvent): EventDraft {
 const usualName = /^[a-z][a-z0-9_-]*$/i;
 
 /** Without a key the event id is used, which needs no check. */
-export function textsInClear({ key, headers, aggregateId }: EventDraft): readonly ClearText[] | undefined {
+function textsInClear({ key, headers, aggregateId }: EventDraft): readonly ClearText[] | undefined {
   if (headers === undefined && key === undefined && aggregateId === undefined) return undefined;
   const texts: ClearText[] = [];
   if (headers !== undefined) {

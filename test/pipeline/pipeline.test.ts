@@ -1,83 +1,21 @@
 import assert from 'node:assert/strict';
 import sinon from 'sinon';
 import type { Call, CapturePlan } from '../../src/capture/call.ts';
-import { createEnvelopes } from '../../src/envelope/envelope.ts';
 import { SvcError } from '../../src/ground/errors.ts';
 import { isOwnWork } from '../../src/ground/lifecycle.ts';
-import {
-  outcomes as allOutcomes,
-  createLedger,
-  createPublishDurations,
-  type Outcome,
-} from '../../src/observe/outcomes.ts';
+import { outcomes as allOutcomes, type Outcome } from '../../src/observe/outcomes.ts';
 import { checkEvent } from '../../src/outbox/api/outbox-event.ts';
 import type { createOutboxJoin } from '../../src/outbox/join.ts';
 import type { OutboxRow } from '../../src/outbox/outbox-row.ts';
-import { createPipeline, type PipelineParts } from '../../src/pipeline/pipeline.ts';
 import { createSealer } from '../../src/protect/keys/create-sealer.ts';
 import { createPolicies } from '../../src/protect/marks/policy.ts';
 import { createProtector } from '../../src/protect/protect.ts';
-import { jsonSerializer, type SerializedEvent } from '../../src/serialize/serializer.ts';
+import type { SerializedEvent } from '../../src/serialize/serializer.ts';
 import { Scope } from '../../src/transaction/transaction.ts';
 import { clockOfEach, useClock } from '../support/fake-time.ts';
+import { pipelineWith, settleAll } from './pipeline-under-test.ts';
 
 const secret = 'john@example.com';
-
-/** Whoever waits for an event keeps the process alive. */
-const unsettled: ((outcome: Outcome) => void)[] = [];
-
-function pipelineWith(options: Partial<PipelineParts> = {}) {
-  const taken: { event: SerializedEvent; settle: (outcome: Outcome) => void }[] = [];
-  const refused: [string, string][] = [];
-  const ended: Outcome[] = [];
-  const broken: [eventId: string, error: unknown][] = [];
-  const ledger = createLedger();
-  let ids = 100;
-  const pipeline = createPipeline({
-    ledger,
-    durations: createPublishDurations(),
-    serializer: jsonSerializer,
-    publisher: {
-      publish: (event) =>
-        new Promise((settle) => {
-          unsettled.push(settle);
-          taken.push({ event, settle });
-        }),
-    },
-    defaultTopic: 'main',
-    asyncMode: false,
-    maxWaitMs: 2_000,
-    publishWaitMs: 32_000,
-    nextId: () => String(ids++),
-    buildEnvelope: createEnvelopes({
-      source: { serviceName: 'orders', serviceVersion: null, hostname: 'h"1' },
-      readOrigin: () => ({
-        userId: 'u"1',
-        sessionId: null,
-        correlationId: 'c',
-        clientIp: null,
-        tags: { region: 'eu' },
-      }),
-    }),
-    startTrace: () => ({
-      traceId: 'a'.repeat(32),
-      spanId: 'b'.repeat(16),
-      parentSpanId: null,
-      traceparent: '00-a-b-01',
-      tracestate: undefined,
-      end: (outcome) => ended.push(outcome),
-    }),
-    protect: createProtector({
-      policyOf: createPolicies({ general: [] }).policyOf,
-      sealer: createSealer({}),
-    }),
-    usesMarks: true,
-    onRefused: (eventType, error) => refused.push([eventType, error.code]),
-    onBroken: ({ eventId }, error) => broken.push([eventId, error]),
-    ...options,
-  });
-  return { ...pipeline, taken, refused, ended, broken, ledger };
-}
 
 function callOf(plan: Partial<CapturePlan> = {}, call: Partial<Call> = {}): Call {
   const whole: CapturePlan = {
@@ -115,9 +53,7 @@ function parsed({ value }: SerializedEvent, publishedAt = '') {
 describe('pipeline', () => {
   beforeEach(() => void useClock({ now: () => 0, monotonic: () => 0 }));
 
-  afterEach(() => {
-    for (const settle of unsettled.splice(0)) settle('published');
-  });
+  afterEach(settleAll);
 
   it('refuses a call whose condition failed, in the ledger and with failOnError for its caller', () => {
     const refusal = new SvcError('SVC_CAPTURE_EXPRESSION', 'when failed');
@@ -483,7 +419,10 @@ describe('pipeline', () => {
     const scope = new Scope(undefined);
 
     /** A transaction that takes rows as `written` says, and commits. */
-    function savingWith(written: Promise<void> | undefined, options: Partial<PipelineParts> = {}) {
+    function savingWith(
+      written: Promise<void> | undefined,
+      options: Parameters<typeof pipelineWith>[0] = {},
+    ) {
       const rows: OutboxRow[] = [];
       const failed: unknown[] = [];
       const outbox: ReturnType<typeof createOutboxJoin> = {

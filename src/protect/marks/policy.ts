@@ -197,7 +197,7 @@ function internalized(text: string): string {
 /** No rule can match here or below. */
 export const deadState: PathState = new PathState(new Machine([], () => {}), []);
 
-export interface Policies {
+interface Policies {
   policyOf(eventType: string): Policy;
   /** Adds rules for one event type, whichever target or call publishes it. They precede the general rules. */
   add(eventType: string, rules: readonly PathRule[], owner: string): void;

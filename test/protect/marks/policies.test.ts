@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import type { Envelope } from '../../../src/envelope/envelope.ts';
 import type { PathRule } from '../../../src/ground/pii-rule.ts';
-import { createPolicies, type Policies } from '../../../src/protect/marks/policy.ts';
+import { createPolicies } from '../../../src/protect/marks/policy.ts';
 import { createProtector } from '../../../src/protect/protect.ts';
 import { testSealer } from '../protecting.ts';
 
@@ -9,7 +9,9 @@ const enoughEvents = { ofType: 1_000, ofAll: 10_000 };
 
 const rule = (path: string): PathRule => ({ path, type: 'CUSTOM', strategy: 'MASK', level: 'STRONG' });
 
-function publishing(policies: Policies): (payload: unknown, eventType?: string) => void {
+function publishing(
+  policies: ReturnType<typeof createPolicies>,
+): (payload: unknown, eventType?: string) => void {
   const protect = createProtector({ policyOf: policies.policyOf, sealer: testSealer });
   return (payload, eventType = 'E') => void protect({ template: { eventType }, payload } as Envelope);
 }
