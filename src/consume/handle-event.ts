@@ -61,7 +61,7 @@ interface ReadEvent {
 }
 
 /** Reads JSON, Avro and CloudEvents. Rejects with an `SvcError`; `isLater` tells whether a retry may succeed. */
-export async function readEvent(
+async function readEvent(
   record: Pick<ConsumedRecord, 'headers'> & { readonly value: Buffer; readonly timestamp?: number },
   { avro, keys, decrypt }: ReadingOptions,
 ): Promise<ReadEvent> {
@@ -172,7 +172,7 @@ export class RefusedEvent extends Error {
   }
 }
 
-export interface HandlingOptions extends ReadingOptions {
+interface HandlingOptions extends ReadingOptions {
   readonly consumer: string;
   readonly inbox: InboxOnce;
   readonly handlers: ReadonlyMap<string, EventHandler>;
@@ -443,7 +443,7 @@ export interface DeadLetterOptions {
 }
 
 /** Why an event will not be handled. Holds none of its content. */
-export interface DeathCause {
+interface DeathCause {
   readonly eventId: string | undefined;
   readonly eventType: string | undefined;
   /** The event as its topic has it, for readers of the dead letters of Avro events. */
@@ -581,7 +581,7 @@ const errorStatus: SpanStatusCode.ERROR = 2;
  * Runs work on an event in its trace, with its actor, correlation id and tags in svc's context, so that events published there
  * carry them. With a tracer it is a span of kind CONSUMER, whose parent is the producer's span.
  */
-export async function withinEvent<R>(
+async function withinEvent<R>(
   record: ConsumedRecord,
   event: ConsumedEvent,
   consumer: string,

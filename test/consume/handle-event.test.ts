@@ -3,60 +3,13 @@ import sinon from 'sinon';
 import type { ConsumeOptions } from '../../src/consume/consume-once.ts';
 import {
   type ConsumedEvent,
-  type ConsumedRecord,
-  createHandling,
-  type DeathCause,
   type EventHandler,
-  type HandlingOptions,
   RefusedEvent,
   type Upcasts,
 } from '../../src/consume/handle-event.ts';
-import type { InboxOnce } from '../../src/consume/inbox.ts';
-import type { Logger } from '../../src/observe/logger.ts';
-import { consumedBy } from '../../src/observe/outcomes.ts';
-import { envelope, newName, record } from './on-kafka.ts';
+import { handling } from './handling-under-test.ts';
 
 const dayMs = 86_400_000;
-
-/** Handles records with an inbox that knows nothing, and tells what became of them. */
-function handling({
-  retentionDays,
-  ...options
-}: Partial<HandlingOptions> & { readonly retentionDays?: number }) {
-  const its = {
-    buried: [] as DeathCause[],
-    errors: [] as unknown[],
-    warnings: [] as string[],
-    inboxIds: [] as string[],
-  };
-  const logger: Logger = { debug() {}, info() {}, error() {}, warn: (line) => void its.warnings.push(line) };
-  const once: InboxOnce['once'] = async ({ eventId }, work) => {
-    its.inboxIds.push(eventId);
-    return { handled: true, result: await work(undefined) };
-  };
-  const counts = consumedBy(newName('handling'));
-  const handle = createHandling({
-    inbox: { once, ...(retentionDays !== undefined && { retentionDays }) },
-    ...{ consumer: 'c', handlers: new Map(), otherTypes: 'dead-letter', counts, logger },
-    ...{ maxAttempts: 1, firstDelayMs: 1, longestDelayMs: 1, handlerTimeoutMs: 60_000, upcasts: undefined },
-    sendDeadLetter: async (_, cause) => {
-      its.buried.push(cause);
-      return 'all';
-    },
-    onError: (error) => void its.errors.push(error),
-    enter: async () => () => {},
-    ...options,
-  });
-  const take = async (given: object, at: Partial<ConsumedRecord> = {}): Promise<void> => {
-    const { key, value, headers } = record({ ...envelope('1'), ...given });
-    const whole = { topic: 'orders', partition: 0, offset: 0n, key, headers, timestamp: Date.now() };
-    await handle(
-      { ...whole, value: Buffer.from(value), ...at },
-      { signal: new AbortController().signal, waits() {} },
-    );
-  };
-  return { its, take };
-}
 
 describe('upcast', () => {
   const seen = (upcasts: Upcasts) => {

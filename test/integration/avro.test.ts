@@ -5,8 +5,8 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import kafkajs from 'kafkajs';
 import { createAvroReader } from '../../src/adapters/schema-registry/avro-reader.ts';
-import { readEvent } from '../../src/consume/handle-event.ts';
 import { splitRecord } from '../../src/serialize/avro/avro.ts';
+import { eventOf } from '../consume/handling-under-test.ts';
 import { runApp, writeFiles } from '../e2e/support/run-app.ts';
 import { copyWithJava, copyWithPython } from '../support/avro-readers.ts';
 import { startKafka, type TestKafka } from '../support/kafka.ts';
@@ -125,10 +125,7 @@ requiring(['kafka', 'schema-registry', 'fastavro', 'java'], 'Avro with a schema 
       for (const [index, record] of records.entries()) {
         // As `consumeOnce` reads it.
         const headers = record.headers as Record<string, string>;
-        assert.deepEqual(
-          (await readEvent({ headers, value: bytesOf(record) }, { avro: reader })).event,
-          own[index],
-        );
+        assert.deepEqual(await eventOf({ headers, value: bytesOf(record) }, { avro: reader }), own[index]);
         const { eventId, publishedAt, eventType } = own[index] as Record<string, string>;
         assert.equal(eventId, record.headers.eventId);
         assert.equal(eventType, record.headers.eventType);

@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import { readdirSync, readFileSync, symlinkSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import kafkajs from 'kafkajs';
-import { readEvent } from '../../src/consume/handle-event.ts';
 import { readEnvelope } from '../../src/consumer/decrypt-fields.ts';
 import { runWithContext } from '../../src/context/request.ts';
+import { eventOf } from '../consume/handling-under-test.ts';
 import { startApp } from '../e2e/support/start-app.ts';
 import { readWithJavaScript, readWithPython } from '../support/cloud-event-readers.ts';
 import { temporaryFolder } from '../support/folders.ts';
@@ -107,7 +107,7 @@ requiring(['kafka', 'python-cloudevents'], 'CloudEvents on Kafka', function () {
           [],
         );
 
-        const { event } = await readEvent(full, {});
+        const event = await eventOf(full);
         assert.deepEqual(readEnvelope(full), event);
         const [, traceId, spanId] = traceparent.split('-');
         assert.deepEqual(event, {
@@ -174,7 +174,7 @@ requiring(['kafka', 'python-cloudevents'], 'CloudEvents on Kafka', function () {
     );
     assert.deepEqual(read.data, large);
     assert.ok(Math.abs(Date.parse(String(recordedtime)) - atMs) < 60_000, 'when it was handed over first');
-    const { event } = await readEvent(record, {});
+    const event = await eventOf(record);
     assert.deepEqual([event.eventId, event.payload], [eventId, large]);
     assert.deepEqual(
       Object.keys(record.headers).filter((name) => /^(original|exception|svc)/.test(name)),
@@ -194,7 +194,7 @@ requiring(['kafka', 'python-cloudevents'], 'CloudEvents on Kafka', function () {
         assert.equal(outcome, 'dlq');
         const [letter] = (await kafka.read(dlqTopic, { count: 1 })).map(recordOf);
         assert.ok(letter !== undefined);
-        await assert.rejects(readEvent(letter, {}), { code: 'SVC_CONSUME_UNREADABLE' });
+        await assert.rejects(eventOf(letter), { code: 'SVC_CONSUME_UNREADABLE' });
         const sentMs = letter.timestamp;
         await letIn(topic);
         const list = await svcCommand('dlq', 'list', '--dlq-topic', dlqTopic);
