@@ -481,7 +481,7 @@ const longestName = 60;
  * Why a row cannot become a record; `undefined` if it can. Rows of svc always can. The client would refuse a bad row of another
  * program each time, which would look like an outage of the cluster.
  */
-export function rowFault({ topic, key, headers, payload }: FoundRecord): string | undefined {
+function rowFault({ topic, key, headers, payload }: FoundRecord): string | undefined {
   if (typeof topic !== 'string' || !topicNamePattern.test(topic)) return `its topic must be ${topicNameForm}`;
   if (typeof key !== 'string') return 'its record_key must be a string';
   if (!Buffer.isBuffer(payload)) return 'its payload must be bytes';
