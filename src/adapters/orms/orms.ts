@@ -156,7 +156,7 @@ function isObject(value: unknown): value is object {
 type Start = (this: object, ...args: unknown[]) => unknown;
 
 /** Each dialect has its own class, which its first client reveals. */
-export const knexTransactions: OrmPatch = {
+const knexTransactions: OrmPatch = {
   specifier: 'knex',
   patch(exports) {
     const client = prototypeOf(exported(exports, 'Client')) as { initializePool?: Start } | undefined;
@@ -176,7 +176,7 @@ export const knexTransactions: OrmPatch = {
 const watched = Symbol.for('svc.knex-clients');
 
 /** The packages of the databases import it by this name. */
-export const mikroOrmTransactions: OrmPatch = {
+const mikroOrmTransactions: OrmPatch = {
   specifier: '@mikro-orm/core',
   patch(exports) {
     const manager = prototypeOf(exported(exports, 'EntityManager'));
@@ -219,7 +219,7 @@ const prismaClient: OrmPatch = {
 };
 
 /** The generator `prisma-client` makes clients in the application's folder, based on this. */
-export const prismaRuntime: OrmPatch = {
+const prismaRuntime: OrmPatch = {
   specifier: '@prisma/client/runtime/client',
   patch(exports) {
     const runtime = exports as { getPrismaClient?: MakeClass };
@@ -291,7 +291,7 @@ function isNestedWrite(client: Client, request: Request | undefined): boolean {
 }
 
 /** Repositories, entities and `DataSource.transaction` all use their manager. */
-export const typeormTransactions: OrmPatch = {
+const typeormTransactions: OrmPatch = {
   specifier: 'typeorm',
   patch(exports) {
     const manager = prototypeOf(exported(exports, 'EntityManager'));
@@ -330,7 +330,7 @@ const throughOne = (specifier: string, className: string, method = 'transaction'
   patch: (exports) => patchTransaction(prototypeOf(exported(exports, className)), method),
 });
 
-export const kyselyTransactions: OrmPatch = throughOne('kysely', 'TransactionBuilder', 'execute');
+const kyselyTransactions: OrmPatch = throughOne('kysely', 'TransactionBuilder', 'execute');
 
 /** All ORMs, because an application does not declare which one it uses. */
 export const ormPatches: readonly OrmPatch[] = [

@@ -1,13 +1,7 @@
 import assert from 'node:assert/strict';
-import {
-  knexTransactions,
-  kyselyTransactions,
-  mikroOrmTransactions,
-  ormPatches,
-  prismaRuntime,
-  typeormTransactions,
-} from '../../../src/adapters/orms/orms.ts';
+import { ormPatches } from '../../../src/adapters/orms/orms.ts';
 import { currentScope, runInScope, Scope } from '../../../src/transaction/transaction.ts';
+import { patchOf } from './patch-of.ts';
 
 type Work = () => unknown;
 
@@ -24,9 +18,9 @@ describe('the classes of ORMs', () => {
       return { EntityManager };
     };
     for (const exports of [copy(), copy()]) {
-      assert.equal(typeormTransactions.patch(exports), true);
+      assert.equal(patchOf('typeorm').patch(exports), true);
       const { transaction } = exports.EntityManager.prototype;
-      assert.equal(typeormTransactions.patch({ default: exports }), true);
+      assert.equal(patchOf('typeorm').patch({ default: exports }), true);
       assert.equal(exports.EntityManager.prototype.transaction, transaction);
       assert.equal(transaction.name, 'transaction');
       assert.deepEqual(new exports.EntityManager().transaction('SERIALIZABLE', hasScope), [
@@ -43,12 +37,12 @@ describe('the classes of ORMs', () => {
       { TransactionBuilder: class {} },
       { default: 1 },
     ])
-      assert.equal(kyselyTransactions.patch(exports), false);
+      assert.equal(patchOf('kysely').patch(exports), false);
     for (const orm of ormPatches)
       for (const exports of [{}, { default: null }, { default: class {} }])
         assert.equal(orm.patch(exports), false, orm.specifier);
-    assert.equal(knexTransactions.patch({ Client: class {} }), false);
-    assert.equal(prismaRuntime.patch({}), false);
+    assert.equal(patchOf('knex').patch({ Client: class {} }), false);
+    assert.equal(patchOf('@prisma/client/runtime/client').patch({}), false);
   });
 
   it('of Knex show when the first client of a dialect is made', () => {
@@ -63,8 +57,8 @@ describe('the classes of ORMs', () => {
         return work();
       }
     }
-    assert.equal(knexTransactions.patch({ Client }), true);
-    assert.equal(knexTransactions.patch({ Client }), true);
+    assert.equal(patchOf('knex').patch({ Client }), true);
+    assert.equal(patchOf('knex').patch({ Client }), true);
     assert.equal(new Postgres().transaction(hasScope), true);
   });
 
@@ -76,9 +70,9 @@ describe('the classes of ORMs', () => {
         }
       };
     const plain = { getPrismaClient };
-    assert.equal(prismaRuntime.patch(plain), true);
+    assert.equal(patchOf('@prisma/client/runtime/client').patch(plain), true);
     const fixed = Object.defineProperty({}, 'getPrismaClient', { get: () => getPrismaClient });
-    const replaced = prismaRuntime.patch(fixed) as typeof plain;
+    const replaced = patchOf('@prisma/client/runtime/client').patch(fixed) as typeof plain;
     for (const runtime of [plain, replaced])
       assert.equal(new (runtime.getPrismaClient())().$transaction(hasScope), true);
   });
@@ -93,7 +87,7 @@ describe('the classes of ORMs', () => {
       }
       transactional(): void {}
     }
-    assert.equal(mikroOrmTransactions.patch({ EntityManager }), true);
+    assert.equal(patchOf('@mikro-orm/core').patch({ EntityManager }), true);
     const scope = new Scope(undefined);
     scope.wantsCallbackResult = true;
     scope.beforeCommit = () => undefined;

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
-import { knexTransactions, typeormTransactions } from '../../../src/adapters/orms/orms.ts';
 import { currentScope, runInScope, Scope } from '../../../src/transaction/transaction.ts';
+import { patchOf } from './patch-of.ts';
 
 type Work = (tx: string) => unknown;
 
@@ -11,7 +11,7 @@ function runTransaction<R>(args: readonly unknown[], run: (given: readonly unkno
       return run(given);
     }
   }
-  assert.equal(typeormTransactions.patch({ EntityManager }), true);
+  assert.equal(patchOf('typeorm').patch({ EntityManager }), true);
   return new EntityManager().transaction(...args);
 }
 
@@ -25,7 +25,7 @@ function runOfKnex<R>(args: readonly unknown[], run: (given: readonly unknown[])
       return run(given);
     }
   }
-  assert.equal(knexTransactions.patch({ Client }), true);
+  assert.equal(patchOf('knex').patch({ Client }), true);
   const client = new Postgres();
   client.initializePool();
   return client.transaction(...args);
@@ -160,7 +160,7 @@ describe('an operation of an ORM that opens its own transaction', () => {
         return typeof found === 'function' ? found() : found;
       }
     }
-    assert.equal(typeormTransactions.patch({ EntityManager }), true);
+    assert.equal(patchOf('typeorm').patch({ EntityManager }), true);
     const entity = { id: 1 };
     const save = () => new EntityManager().save(entity);
     runInScope(undefined, () => assert.equal(save(), undefined));
