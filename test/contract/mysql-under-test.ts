@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import mysql from 'mysql2/promise';
 import { createMysqlStore } from '../../src/adapters/mysql/mysql-store.ts';
-import { mysqlLock } from '../../src/adapters/sql/statement.ts';
 import { rowStatements } from '../../src/outbox/insert-row.ts';
 import type { OwnDatabase } from '../support/database.ts';
 import { rowOf } from './outbox-store.ts';
@@ -26,7 +25,6 @@ export function mysqlUnderTest(server: OwnDatabase, isMysql: boolean): ServerUnd
     makeUser: (name, password) => [`CREATE USER ${name} IDENTIFIED BY '${password}'`],
     lockTable: (table) => `SELECT * FROM ${table} FOR UPDATE`,
     namesTableLocks: isMysql,
-    takeLock: (name) => `SELECT GET_LOCK(${mysqlLock.replace('?', `'${name}'`)}, 0)`,
     setReadOnly: (_url, isReadOnly) => `SET GLOBAL transaction_read_only = ${isReadOnly ? 1 : 0}`,
     connectionsOfSvc:
       'SELECT COUNT(*) AS found FROM information_schema.processlist WHERE db = DATABASE() AND id <> CONNECTION_ID()',

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import pg from 'pg';
 import { createPostgresStore } from '../../src/adapters/postgres/postgres-store.ts';
-import { lockKeys } from '../../src/adapters/sql/statement.ts';
 import { startOwnPostgres, startPostgres } from '../support/postgres.ts';
 import { requiring } from '../support/requires.ts';
 import { testOutboxMigrations } from './outbox-migrations.ts';
@@ -61,7 +60,6 @@ requiring('own-postgres', 'outbox store on a server that can be hurt: postgres',
       makeUser: (name, password) => [`CREATE ROLE ${name} LOGIN PASSWORD '${password}'`],
       lockTable: (table) => `LOCK TABLE ${table}`,
       namesTableLocks: true,
-      takeLock: (name) => `SELECT pg_advisory_xact_lock(${lockKeys(name).join(', ')})`,
       setReadOnly: (url, isReadOnly) =>
         `ALTER DATABASE "${new URL(url).pathname.slice(1)}" SET default_transaction_read_only = ${isReadOnly ? 'on' : 'off'}`,
       connectionsOfSvc: `SELECT count(*) AS found FROM pg_stat_activity WHERE application_name = 'svc-outbox'`,

@@ -5,6 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { pathToFileURL } from 'node:url';
 import { ddl } from '../../src/adapters/sql/schema.ts';
 import type { SqlStoreOptions } from '../../src/adapters/sql/sql-store.ts';
+import { dialects } from '../../src/adapters/sql/statement.ts';
 import { quoteTable, rowStatements, type SqlValue } from '../../src/outbox/insert-row.ts';
 import type { OutboxStore } from '../../src/outbox/outbox-store.ts';
 import { collectLines } from '../outbox/relay/relay-under-test.ts';
@@ -20,6 +21,17 @@ export interface Client {
   close(): Promise<void>;
 }
 
+/** Takes the lock of an operation, as another instance does. */
+function lockStatement(dialect: ServerUnderTest['dialect'], name: string): string {
+  const first = dialects[dialect].locks?.lock(name, 0).next();
+  assert.ok(first !== undefined && !first.done);
+  const { sql, values } = first.value;
+  return values.reduce<string>(
+    (text, value) => text.replace('?', () => (typeof value === 'number' ? String(value) : `'${value}'`)),
+    sql,
+  );
+}
+
 /** What the suite needs to know of a server that can be hurt. */
 export interface ServerUnderTest {
   readonly dialect: 'postgres' | 'mysql';
@@ -32,8 +44,6 @@ export interface ServerUnderTest {
   lockTable(table: string): string;
   /** Tells who uses a table that waits to be altered. */
   readonly namesTableLocks: boolean;
-  /** Takes the lock of an operation, as another instance does. */
-  takeLock(name: string): string;
   /** Makes sessions read-only that begin from now on, or none any more. */
   setReadOnly(url: string, isReadOnly: boolean): string;
   /** How many connections svc has, as the server sees it. */
@@ -232,7 +242,7 @@ export function testServerStore(get: () => ServerUnderTest): void {
     await query(`UPDATE ${named()} SET status = 'PUBLISHED', published_at = created_at`);
     const other = await connect();
     await other.query('BEGIN');
-    await other.query(get().takeLock(`cleanup ${named()}`));
+    await other.query(lockStatement(get().dialect, `cleanup ${named()}`));
     assert.equal(await store.cleanup('PUBLISHED', -10_000, 10), 0);
     await other.close();
     assert.equal(await store.cleanup('PUBLISHED', -10_000, 10), 1);
@@ -288,7 +298,7 @@ export function testServerStore(get: () => ServerUnderTest): void {
     const { lines, logger } = collectLines();
     const other = await connect();
     await other.query('BEGIN');
-    await other.query(get().takeLock(`migrate ${named()}`));
+    await other.query(lockStatement(get().dialect, `migrate ${named()}`));
     useLogger(logger);
     const preparing = open().prepare();
     await sleep(1_600);

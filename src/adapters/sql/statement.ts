@@ -165,7 +165,7 @@ function* lockInMysql(name: string, limitMs: number): Work<boolean> {
 }
 
 /** Locks belong to the server, so the database is part of their names. */
-export const mysqlLock = `CONCAT('svc-outbox-', MD5(CONCAT(COALESCE(DATABASE(), ''), ' ', ?)))`;
+const mysqlLock = `CONCAT('svc-outbox-', MD5(CONCAT(COALESCE(DATABASE(), ''), ' ', ?)))`;
 
 const sqliteNow = `CAST(unixepoch('subsec') * 1000 AS INTEGER)`;
 
@@ -193,7 +193,7 @@ const sqlite: Dialect = {
 export const dialects: Readonly<Record<DialectName, Dialect>> = { postgres, mysql, sqlite };
 
 /** The two numbers of an advisory lock. */
-export function lockKeys(name: string): readonly [number, number] {
+function lockKeys(name: string): readonly [number, number] {
   return [crc32('svc outbox') | 0, crc32(name) | 0];
 }
 
