@@ -300,10 +300,7 @@ async function readAt(file: FileHandle, start: number, bytes: number): Promise<B
 }
 
 /** Why an open file is not read. */
-export function whyRefused(
-  found: Pick<Stats, 'isFile' | 'uid' | 'size'>,
-  maxBytes: number,
-): string | undefined {
+function whyRefused(found: Pick<Stats, 'isFile' | 'uid' | 'size'>, maxBytes: number): string | undefined {
   if (!found.isFile()) return notFile;
   const user = process.getuid?.();
   // Root may have restored files of this folder. Files of other users do not belong here.

@@ -11,10 +11,12 @@ import {
   utimesSync,
   writeFileSync,
 } from 'node:fs';
+import { open } from 'node:fs/promises';
 import { join } from 'node:path';
+import sinon from 'sinon';
 import { removeOldTemporaries } from '../../../src/adapters/local-backup/backup-directory.ts';
 import { createLocalSource } from '../../../src/adapters/local-backup/local-source.ts';
-import { whyRefused } from '../../../src/adapters/local-backup/segment.ts';
+import { eventFilesIn } from '../../../src/adapters/local-backup/segment.ts';
 import type { Unreadable } from '../../../src/publish/recovery-source.ts';
 import { requiring } from '../../support/requires.ts';
 import { backupEvent, backupIn, freshPath, namesIn } from './backup-folder.ts';
@@ -210,14 +212,33 @@ describe('what others have put into a backup folder', () => {
     assert.equal(existsSync(claim), false);
   });
 
-  it('a file is of this user or of root, and as large as its limit at most', () => {
-    const user = process.getuid?.() ?? 0;
-    const why = (uid: number, size: number): string | undefined =>
-      whyRefused({ isFile: () => true, uid, size }, maxEventBytes);
-    assert.deepEqual([why(user, maxEventBytes), why(0, 0)], [undefined, undefined]);
+  it('a file is of this user or of root, and as large as its limit at most', async () => {
+    const directory = freshPath();
+    mkdirSync(directory);
+    writeFileSync(join(directory, '1.json'), '{}');
+    const file = await open(join(directory, '1.json'));
+    await file.close();
+    const user = 12_345;
+    /** Why an event file is not read that has this owner and size. */
+    const why = async (uid: number, size: number): Promise<string | undefined> => {
+      const found = { isFile: () => true, uid, size };
+      const stat = sinon.stub(Object.getPrototypeOf(file), 'stat').resolves(found);
+      if (process.getuid !== undefined) sinon.stub(process, 'getuid').returns(user);
+      try {
+        const read = await eventFilesIn(directory).read('1.json');
+        assert.equal(stat.callCount, 1);
+        return 'reason' in read ? read.reason : undefined;
+      } finally {
+        sinon.restore();
+      }
+    };
+    assert.deepEqual(
+      [await why(user, maxEventBytes), await why(0, 0)],
+      ['it holds no event', 'it holds no event'],
+    );
     if (process.getuid !== undefined)
-      assert.equal(why(user + 1, 0), `it belongs to another user (id ${user + 1})`);
-    assert.match(why(user, maxEventBytes + 1) ?? '', /^it is larger than 134217728 bytes/);
+      assert.equal(await why(user + 1, 0), `it belongs to another user (id ${user + 1})`);
+    assert.match((await why(user, maxEventBytes + 1)) ?? '', /^it is larger than 134217728 bytes/);
   });
 
   it('what svc could not read again it does not write: the last size that is taken, and the first that is not', async function () {
