@@ -24,7 +24,7 @@ interface Listed {
   readonly files: ReadonlyMap<string, ListedFile>;
 }
 
-export const nothingListed: Listed = { searched: [], files: new Map() };
+const nothingListed: Listed = { searched: [], files: new Map() };
 
 export interface PlaceList {
   readonly version: 1;

@@ -6,7 +6,7 @@ import { mapUrl } from './listed-places.ts';
 import { segmentsWasm } from './segments-wasm.ts';
 import type { Problem } from './wrapper-place.ts';
 
-export interface SourceMap {
+interface SourceMap {
   readonly sources: readonly (string | null)[];
   readonly sourceRoot: string;
   readonly mappings: Buffer;
@@ -21,7 +21,7 @@ interface MapPart {
   readonly map: SourceMap;
 }
 
-export function partsOf(json: Buffer): MapPart[] {
+function partsOf(json: Buffer): MapPart[] {
   const map = readInPlace(json);
   if (map !== undefined) return [{ line: 0, column: 0, map }];
   const whole = parsed(json);

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { MessageChannel, receiveMessageOnPort } from 'node:worker_threads';
 import { before, describe, it } from 'mocha';
-import { nothingListed } from '../../../src/capture/source/listed-places.ts';
+import { readList } from '../../../src/capture/source/listed-places.ts';
 import { initialize, load } from '../../../src/capture/source/loader-thread.ts';
 import { importParser } from '../../../src/capture/source/parse-text.ts';
 import { writeApp } from './run-app.ts';
@@ -25,7 +25,7 @@ describe('capture: the loader thread', () => {
     initialize({
       packages: [],
       files,
-      pending: { files, baseDir: folder, listed: nothingListed },
+      pending: { files, baseDir: folder, listed: readList(folder, assert.fail) },
       port: port2,
     });
     const loaded = async (
