@@ -401,7 +401,7 @@ function settlePromise(call: RunningCall, promise: Promise<unknown>): Promise<un
 }
 
 /** A scope for a function whose event belongs to a transaction; `undefined` for all others. */
-export function scopeOf(
+function scopeOf(
   slot: CaptureSlot,
   plan: CapturePlan,
   self: unknown,
