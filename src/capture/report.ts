@@ -102,7 +102,7 @@ export function addNote(note: CaptureNote): void {
 }
 
 /** All notes of this process, oldest first. */
-export function captureNotes(): readonly CaptureNote[] {
+function captureNotes(): readonly CaptureNote[] {
   return [...notes.values()];
 }
 
@@ -110,10 +110,6 @@ export function notesAbout(id: string): string[] {
   return captureNotes()
     .filter((note) => note.winner === id || note.loser === id)
     .map(({ winner, loser, reason }) => (loser === null ? reason : `${reason}: ${winner} before ${loser}`));
-}
-
-export function clearCaptureNotes(): void {
-  notes.clear();
 }
 
 const betweenWords = lazyPattern(String.raw`[^\p{L}\p{N}]+|(?<=[\p{Ll}\p{N}])(?=\p{Lu})`, 'u');

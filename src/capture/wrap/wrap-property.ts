@@ -25,7 +25,7 @@ export type WrapResult =
   | 'not wrappable';
 
 /** Captures the function in a property, or the one that a getter returns. The property keeps its flags. Never throws. */
-export function wrapProperty(owner: unknown, key: string, slot: CaptureSlot): WrapResult {
+function wrapProperty(owner: unknown, key: string, slot: CaptureSlot): WrapResult {
   try {
     const place = findPlace(owner, key);
     if (place === undefined) return 'missing';

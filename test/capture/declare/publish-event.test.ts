@@ -6,9 +6,9 @@ import {
   disconnectDeclarations,
 } from '../../../src/capture/declare/declarations.ts';
 import { publishEvent } from '../../../src/capture/declare/publish-event.ts';
-import { captureNotes, clearCaptureNotes } from '../../../src/capture/report.ts';
 import { wrapFunction } from '../../../src/capture/wrap/wrap.ts';
 import { forgetDeclarations } from '../forget-declarations.ts';
+import { assertPrecedes, forgetNotes } from '../notes.ts';
 import { type RecordingSlot, recordingSlot } from '../recording-slot.ts';
 
 describe('publishEvent', () => {
@@ -22,7 +22,7 @@ describe('publishEvent', () => {
   afterEach(() => {
     disconnectDeclarations();
     forgetDeclarations();
-    clearCaptureNotes();
+    forgetNotes();
     made.length = 0;
   });
 
@@ -90,7 +90,7 @@ describe('publishEvent', () => {
     run();
     assert.equal(configured.calls, 1);
     assert.equal(made[0]?.slot.calls, 0);
-    assert.equal(captureNotes()[0]?.loser, 'run');
+    assertPrecedes('src/orders.ts#create', 'run');
   });
 
   it('makes one event of a function that is declared twice', () => {
@@ -104,7 +104,7 @@ describe('publishEvent', () => {
       made.map(({ slot }) => slot.calls),
       [1, 0],
     );
-    assert.equal(captureNotes()[0]?.loser, 'B');
+    assertPrecedes('A', 'B');
   });
 
   it('hands back what is no function', () => {

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import type { Call, CapturePlan } from '../../../src/capture/call.ts';
-import { captureNotes, clearCaptureNotes, doubledCalls } from '../../../src/capture/report.ts';
+import { doubledCalls, notesAbout } from '../../../src/capture/report.ts';
 import { wrapFunction } from '../../../src/capture/wrap/wrap.ts';
+import { forgetNotes } from '../notes.ts';
 import { recordingSlot, turn } from '../recording-slot.ts';
 
 type Work = (...args: never[]) => unknown;
@@ -32,7 +33,7 @@ const none: boolean[] = [];
 describe('captured functions that call each other', () => {
   beforeEach(() => {
     told = [];
-    clearCaptureNotes();
+    forgetNotes();
   });
 
   /** The types and keys of a service's event and that of what it calls; whether it is told, and as what. */
@@ -72,7 +73,8 @@ describe('captured functions that call each other', () => {
           told.map(({ isLikely }) => isLikely),
           expected,
         );
-        assert.equal(captureNotes().length, expected.length);
+        const [inner, outer] = [notesAbout(`target${count - 1}`), notesAbout(`target${count}`)];
+        assert.deepEqual([inner.length, outer.length], [0, expected.length]);
       });
 
   it('are named, with both events and what to do', async () => {

@@ -2,9 +2,10 @@ import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { describe, it } from 'mocha';
-import { captureNotes, clearCaptureNotes } from '../../../src/capture/report.ts';
+import { notesAbout } from '../../../src/capture/report.ts';
 import { wrapFunction } from '../../../src/capture/wrap/wrap.ts';
 import { wrapFactory } from '../../../src/capture/wrap/wrap-property.ts';
+import { forgetNotes } from '../notes.ts';
 import { deferred, recordingSlot, turn } from '../recording-slot.ts';
 
 const program = fileURLToPath(new URL('./promise-program.ts', import.meta.url));
@@ -114,11 +115,11 @@ describe('the caller of a function that is not async', () => {
 
   it('does not wait for a promise that cannot be another and that await asks nothing: there is a note', async () => {
     for (const make of [() => withProperties(Promise.resolve(1)), () => Object.freeze(Job.resolve(1))]) {
-      clearCaptureNotes();
+      forgetNotes();
       const slot = recordingSlot({ failOnError: true }, () => Promise.reject(fault));
       assert.equal(await wrapFunction(make as () => Promise<unknown>, slot)(), 1);
       assert.equal(slot.calls, 1);
-      assert.match(captureNotes()[0]?.reason ?? '', /its caller does not wait for the event/);
+      assert.match(notesAbout(slot.plan.id)[0] ?? '', /its caller does not wait for the event/);
     }
   });
 

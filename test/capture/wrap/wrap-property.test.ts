@@ -1,12 +1,13 @@
 import assert from 'node:assert/strict';
 import { afterEach, describe, it } from 'mocha';
 import { heldOf } from '../../../src/capture/captured-functions.ts';
-import { captureNotes, clearCaptureNotes } from '../../../src/capture/report.ts';
-import { wrapProperty } from '../../../src/capture/wrap/wrap-property.ts';
+import { notesAbout } from '../../../src/capture/report.ts';
+import { forgetNotes } from '../notes.ts';
 import { recordingSlot } from '../recording-slot.ts';
+import { wrapMember } from '../wrap-member.ts';
 
-describe('wrapProperty', () => {
-  afterEach(clearCaptureNotes);
+describe('a captured property', () => {
+  afterEach(forgetNotes);
 
   it('wraps a method of a prototype, also for this.m() and subclasses', () => {
     class Orders {
@@ -19,7 +20,7 @@ describe('wrapProperty', () => {
     }
     class Special extends Orders {}
     const slot = recordingSlot();
-    assert.equal(wrapProperty(Orders.prototype, 'save', slot), 'wrapped');
+    assert.equal(wrapMember(Orders.prototype, 'save', slot), 'wrapped');
     assert.equal(new Special().create('o1'), 'o1');
     assert.equal(slot.calls, 1);
     assert.ok(slot.seen[0]?.self instanceof Special);
@@ -34,7 +35,7 @@ describe('wrapProperty', () => {
     }
     class Orders extends Base {}
     const slot = recordingSlot();
-    assert.equal(wrapProperty(Orders.prototype, 'save', slot), 'wrapped');
+    assert.equal(wrapMember(Orders.prototype, 'save', slot), 'wrapped');
     new Base().save();
     assert.equal(slot.calls, 0);
     new Orders().save();
@@ -48,7 +49,7 @@ describe('wrapProperty', () => {
       { enumerable: true, configurable: false, writable: true },
     ]) {
       const owner = Object.defineProperty({}, 'run', { value: () => 1, ...flags }) as { run: () => number };
-      assert.equal(wrapProperty(owner, 'run', recordingSlot()), 'wrapped');
+      assert.equal(wrapMember(owner, 'run', recordingSlot()), 'wrapped');
       const { value: _, ...kept } = Object.getOwnPropertyDescriptor(owner, 'run') as PropertyDescriptor;
       assert.deepEqual(kept, flags);
     }
@@ -62,15 +63,15 @@ describe('wrapProperty', () => {
       },
     };
     const slot = recordingSlot();
-    assert.equal(wrapProperty(owner, 'run', slot), 'wrapped');
+    assert.equal(wrapMember(owner, 'run', slot), 'wrapped');
     assert.equal(owner.run, owner.run);
     assert.equal(owner.run(4), 4);
     implementation.run = (n) => n * 2;
     assert.equal(owner.run(4), 8);
     assert.equal(slot.calls, 2);
-    assert.equal(wrapProperty(owner, 'run', slot), 'already');
+    assert.equal(wrapMember(owner, 'run', slot), undefined);
     const other = recordingSlot({ id: 'other' });
-    assert.equal(wrapProperty(owner, 'run', other), 'taken');
+    assert.equal(wrapMember(owner, 'run', other), 'taken');
   });
 
   it('passes on a getter that returns no function', () => {
@@ -79,7 +80,7 @@ describe('wrapProperty', () => {
         return 3;
       },
     };
-    wrapProperty(owner, 'run', recordingSlot());
+    wrapMember(owner, 'run', recordingSlot());
     assert.equal(owner.run, 3);
   });
 
@@ -94,7 +95,7 @@ describe('wrapProperty', () => {
       },
     };
     const slot = recordingSlot();
-    wrapProperty(owner, 'run', slot);
+    wrapMember(owner, 'run', slot);
     owner.run = () => 2;
     assert.equal(owner.run(), 2);
     assert.equal(slot.calls, 1);
@@ -122,18 +123,18 @@ describe('wrapProperty', () => {
         },
       },
     );
-    assert.equal(wrapProperty({}, 'run', slot), 'missing');
-    assert.equal(wrapProperty(undefined, 'run', slot), 'missing');
-    assert.equal(wrapProperty('text', 'trim', slot), 'missing');
-    assert.equal(wrapProperty({}, 'toString', slot), 'missing');
-    assert.equal(wrapProperty({ run: 3 }, 'run', slot), 'not a function');
-    assert.equal(wrapProperty(writeOnly, 'run', slot), 'not a function');
-    assert.equal(wrapProperty(frozen, 'run', slot), 'not configurable');
-    assert.equal(wrapProperty(getter, 'run', slot), 'not configurable');
-    assert.equal(wrapProperty(sealed, 'run', slot), 'not configurable');
-    assert.equal(wrapProperty(strict, 'run', slot), 'not configurable');
-    assert.equal(wrapProperty(throwing, 'run', slot), 'not configurable');
-    assert.equal(wrapProperty({ PrivateStatics }, 'PrivateStatics', slot), 'not wrappable');
+    assert.equal(wrapMember({}, 'run', slot), 'missing');
+    assert.equal(wrapMember(undefined, 'run', slot), 'missing');
+    assert.equal(wrapMember('text', 'trim', slot), 'missing');
+    assert.equal(wrapMember({}, 'toString', slot), 'missing');
+    assert.equal(wrapMember({ run: 3 }, 'run', slot), 'not a function');
+    assert.equal(wrapMember(writeOnly, 'run', slot), 'not a function');
+    assert.equal(wrapMember(frozen, 'run', slot), 'not configurable');
+    assert.equal(wrapMember(getter, 'run', slot), 'not configurable');
+    assert.equal(wrapMember(sealed, 'run', slot), 'not configurable');
+    assert.equal(wrapMember(strict, 'run', slot), 'not configurable');
+    assert.equal(wrapMember(throwing, 'run', slot), 'not configurable');
+    assert.equal(wrapMember({ PrivateStatics }, 'PrivateStatics', slot), 'not wrappable');
     assert.equal(frozen.run(), 1);
     assert.equal(slot.calls, 0);
   });
@@ -142,14 +143,17 @@ describe('wrapProperty', () => {
     const owner = { run: () => 1 };
     const slot = recordingSlot();
     const decorated = recordingSlot({ id: 'Owner.run', origin: 'decorator' });
-    assert.equal(wrapProperty(owner, 'run', decorated), 'wrapped');
-    assert.equal(wrapProperty(owner, 'run', slot), 'wrapped');
-    assert.equal(wrapProperty(owner, 'run', slot), 'already');
-    assert.equal(wrapProperty(owner, 'run', decorated), 'taken');
-    assert.equal(wrapProperty(owner, 'run', recordingSlot({ id: 'other' })), 'taken');
+    assert.equal(wrapMember(owner, 'run', decorated), 'wrapped');
+    assert.equal(wrapMember(owner, 'run', slot), 'wrapped');
+    assert.equal(wrapMember(owner, 'run', slot), undefined);
+    assert.equal(wrapMember(owner, 'run', decorated), 'taken');
+    assert.equal(wrapMember(owner, 'run', recordingSlot({ id: 'other' })), 'taken');
     owner.run();
     assert.deepEqual([slot.calls, decorated.calls], [1, 0]);
     assert.equal(heldOf(owner.run)?.slot, slot);
-    assert.equal(captureNotes().length, 2);
+    assert.deepEqual(
+      notesAbout(slot.plan.id).map((note) => note.replace(/^.*: /, '')),
+      ['src/orders.ts#create before Owner.run', 'src/orders.ts#create before other'],
+    );
   });
 });

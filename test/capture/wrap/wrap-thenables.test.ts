@@ -3,8 +3,9 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { context, createContextKey } from '@opentelemetry/api';
 import { AsyncLocalStorageContextManager } from '@opentelemetry/context-async-hooks';
 import { after, afterEach, before, describe, it } from 'mocha';
-import { captureNotes, clearCaptureNotes } from '../../../src/capture/report.ts';
+import { notesAbout } from '../../../src/capture/report.ts';
 import { wrapFunction } from '../../../src/capture/wrap/wrap.ts';
+import { forgetNotes } from '../notes.ts';
 import { deferred, recordingSlot, turn } from '../recording-slot.ts';
 
 /** As query builders are: chainable, and running when `then` is called. */
@@ -54,7 +55,7 @@ const failing = () => {
 };
 
 describe('wrapFunction: lazy thenables', () => {
-  afterEach(clearCaptureNotes);
+  afterEach(forgetNotes);
 
   it('keep a `then` that is not that of a promise: it gets the very value', () => {
     const slot = recordingSlot();
@@ -216,7 +217,7 @@ describe('wrapFunction: lazy thenables', () => {
     const frozen = Object.freeze(closed(async () => 1));
     assert.equal(await wrapFunction(() => frozen, slot)(), 1);
     assert.equal(slot.calls, 0);
-    assert.match(captureNotes()[0]?.reason ?? '', /frozen/);
+    assert.match(notesAbout(slot.plan.id)[0] ?? '', /frozen/);
   });
 
   it('whose then is a getter that throws are values', () => {

@@ -3,14 +3,15 @@ import { types } from 'node:util';
 import { afterEach, describe, it } from 'mocha';
 import 'reflect-metadata';
 import { heldOf, undeclared } from '../../../src/capture/captured-functions.ts';
-import { captureNotes, clearCaptureNotes } from '../../../src/capture/report.ts';
+import { notesAbout } from '../../../src/capture/report.ts';
 import { wrapFunction } from '../../../src/capture/wrap/wrap.ts';
 import { wrapFactory } from '../../../src/capture/wrap/wrap-property.ts';
 import { runOwnWork, startOwnWork } from '../../../src/ground/lifecycle.ts';
+import { assertPrecedes, forgetNotes } from '../notes.ts';
 import { recordingSlot } from '../recording-slot.ts';
 
 describe('wrapFunction: what an application sees', () => {
-  afterEach(clearCaptureNotes);
+  afterEach(forgetNotes);
 
   it('calls through with this, arguments and result', () => {
     const slot = recordingSlot();
@@ -241,7 +242,7 @@ describe('wrapFunction: what an application sees', () => {
       const same = wrapFunction(Counter, slot);
       assert.equal(same, Counter);
       assert.equal(same.next(), 1);
-      assert.match(captureNotes()[0]?.reason ?? '', /private static/);
+      assert.match(notesAbout(slot.plan.id)[0] ?? '', /private static/);
     });
   });
 
@@ -298,7 +299,7 @@ describe('wrapFunction: what an application sees', () => {
       assert.equal(wrapFunction(wrapped, slot), wrapped);
       wrapped();
       assert.equal(slot.calls, 1);
-      assert.deepEqual(captureNotes(), []);
+      assert.deepEqual(notesAbout(slot.plan.id), []);
     });
 
     it('serves the slot of a later start in place of the dead one', () => {
@@ -306,7 +307,7 @@ describe('wrapFunction: what an application sees', () => {
       const second = recordingSlot();
       assert.equal(wrapFunction(wrapped, second), wrapped);
       assert.equal(heldOf(wrapped)?.slot, second);
-      assert.deepEqual(captureNotes(), []);
+      assert.deepEqual(notesAbout(second.plan.id), []);
     });
 
     it('looks through the wrappers of other tools', () => {
@@ -327,8 +328,7 @@ describe('wrapFunction: what an application sees', () => {
         wrapped();
         assert.deepEqual([code.calls, configured.calls], [0, 1]);
         assert.equal(heldOf(wrapped)?.slot, configured);
-        const [note] = captureNotes();
-        assert.deepEqual([note?.winner, note?.loser], ['src/orders.ts#create', 'Orders.create']);
+        assertPrecedes('src/orders.ts#create', 'Orders.create');
       });
 
       it(`keeps a configured target when ${origin} comes second`, () => {
@@ -340,8 +340,7 @@ describe('wrapFunction: what an application sees', () => {
         );
         wrapped();
         assert.deepEqual([code.calls, configured.calls], [0, 1]);
-        const [note] = captureNotes();
-        assert.deepEqual([note?.winner, note?.loser], ['src/orders.ts#create', 'Orders.create']);
+        assertPrecedes('src/orders.ts#create', 'Orders.create');
       });
     }
 
@@ -355,8 +354,7 @@ describe('wrapFunction: what an application sees', () => {
       wrapped();
       assert.deepEqual([first.calls, second.calls], [1, 0]);
       assert.equal(heldOf(wrapped)?.slot, first);
-      const [note] = captureNotes();
-      assert.deepEqual([note?.winner, note?.loser], ['src/orders.ts#create', 'src/orders.ts#alias']);
+      assertPrecedes('src/orders.ts#create', 'src/orders.ts#alias');
     });
 
     it('says nothing about a declaration that is not made yet', () => {
@@ -367,7 +365,7 @@ describe('wrapFunction: what an application sees', () => {
       );
       wrapped();
       assert.equal(slot.calls, 1);
-      assert.deepEqual(captureNotes(), []);
+      assert.deepEqual(notesAbout(slot.plan.id), []);
     });
   });
 });
