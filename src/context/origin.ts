@@ -165,7 +165,7 @@ function fromFunction(field: string, source: (request: unknown) => unknown): Rea
  *
  * A client can send any header, and a proxy passes on those that it does not write: only the configured one is read.
  */
-export function createClientAddressReader(options: ContextOptions): (scope: ContextScope) => string | null {
+function createClientAddressReader(options: ContextOptions): (scope: ContextScope) => string | null {
   const walk = options.useForwardedHeaders === true ? createWalk(options) : undefined;
   return (scope) => {
     if (scope.clientIp === undefined) {
@@ -225,7 +225,7 @@ function firstUntrusted(
  * Hops of `X-Forwarded-For`, or the only one of a header such as `CF-Connecting-IP`, last one first. The nearest proxy
  * wrote the last, and any client may forge the first. Hops are not validated.
  */
-export function* addressHops(header: string): Generator<string> {
+function* addressHops(header: string): Generator<string> {
   let end = header.length;
   do {
     const comma = end === 0 ? -1 : header.lastIndexOf(',', end - 1);
@@ -238,7 +238,7 @@ export function* addressHops(header: string): Generator<string> {
  * `for=` of each element of `Forwarded` (RFC 7239), last one first; `''` for an unreadable one. Split from its end, so
  * that an unclosed quote from the client cannot hide what a proxy appended.
  */
-export function* forwardedHops(header: string): Generator<string> {
+function* forwardedHops(header: string): Generator<string> {
   let end = header.length;
   let quoted = false;
   for (let at = header.length - 1; at >= -1; at--) {
@@ -266,14 +266,14 @@ const mapped = '::ffff:';
 const withPort = /^(?:\[([^\]]*)\]|([^:]*))(?::\d{1,5})?$/;
 
 /** The address of a socket, without the zone of a link-local one, and IPv4 in its own notation. `undefined`: unknown. */
-export function socketAddress(remoteAddress: string | undefined): string | undefined {
+function socketAddress(remoteAddress: string | undefined): string | undefined {
   if (remoteAddress === undefined) return undefined;
   const zone = remoteAddress.indexOf('%');
   return unmapped(zone < 0 ? remoteAddress : remoteAddress.slice(0, zone));
 }
 
 /** One hop of a forwarding header: an IP address, with or without a port, in canonical form. `null` for anything else. */
-export function parseHop(hop: string): string | null {
+function parseHop(hop: string): string | null {
   let address = hop;
   if (nodeNet().isIP(address) === 0) {
     const match = withPort.exec(hop);
@@ -290,7 +290,7 @@ function unmapped(address: string): string {
 }
 
 /** Throws `SVC_CONTEXT_BAD_TRUSTED_PROXY` for an entry that is not an address, a CIDR range or `unix`. */
-export function createTrustedProxies(entries: readonly string[]) {
+function createTrustedProxies(entries: readonly string[]) {
   const list = new (nodeNet().BlockList)();
   let trustsPipes = false;
   for (const entry of entries) {

@@ -1,13 +1,11 @@
 import assert from 'node:assert/strict';
-import { type ContextOptions, createScope } from '../../src/context/context-store.ts';
 import {
-  addressHops,
-  createClientAddressReader,
-  createTrustedProxies,
-  forwardedHops,
-  parseHop,
-  socketAddress,
-} from '../../src/context/origin.ts';
+  type ContextOptions,
+  type ContextScope,
+  contextStorage,
+  createScope,
+} from '../../src/context/context-store.ts';
+import { createOriginReader } from '../../src/context/origin.ts';
 import { useLogger } from '../support/log.ts';
 
 const trusting: ContextOptions = {
@@ -15,11 +13,23 @@ const trusting: ContextOptions = {
   trustedProxies: ['10.0.0.0/8', '192.168.1.1', 'fd00::/8'],
 };
 
-function clientOf(options: ContextOptions, peer: string | undefined, headers: Record<string, string> = {}) {
-  return createClientAddressReader(options)(createScope({}, headers, peer));
+/** Reads the client address of the events of each scope. */
+function clientReader(options: ContextOptions): (scope: ContextScope) => string | null {
+  const readOrigin = createOriginReader(options);
+  return (scope) => contextStorage().run({ scope, added: null }, () => readOrigin().clientIp);
 }
 
-describe('createClientAddressReader', () => {
+function clientOf(options: ContextOptions, peer: string | undefined, headers: Record<string, string> = {}) {
+  return clientReader(options)(createScope({}, headers, peer));
+}
+
+const viaProxy = (xForwardedFor: string) =>
+  clientOf(trusting, '::ffff:10.0.0.1', { 'x-forwarded-for': xForwardedFor });
+
+const viaForwarded = (forwarded: string) =>
+  clientOf({ ...trusting, forwardedHeader: 'forwarded' }, '10.0.0.1', { forwarded });
+
+describe('the client address of an event', () => {
   it('reads the socket, and no header, by default', () => {
     const headers = { 'x-forwarded-for': '1.1.1.1', forwarded: 'for=1.1.1.1' };
     assert.equal(clientOf({}, '203.0.113.9', headers), '203.0.113.9');
@@ -36,9 +46,6 @@ describe('createClientAddressReader', () => {
       '10.0.0.1',
     );
   });
-
-  const viaProxy = (xForwardedFor: string) =>
-    clientOf(trusting, '::ffff:10.0.0.1', { 'x-forwarded-for': xForwardedFor });
 
   it('takes the first address from the right that is not trusted', () => {
     assert.equal(viaProxy('203.0.113.9'), '203.0.113.9');
@@ -76,24 +83,21 @@ describe('createClientAddressReader', () => {
   });
 
   it('reads Forwarded (RFC 7239)', () => {
-    const via = (forwarded: string) =>
-      clientOf({ ...trusting, forwardedHeader: 'forwarded' }, '10.0.0.1', { forwarded });
-    assert.equal(via('for=203.0.113.9'), '203.0.113.9');
+    assert.equal(viaForwarded('for=203.0.113.9'), '203.0.113.9');
     assert.equal(
-      via('for=6.6.6.6, For="[2001:db8:cafe::17]:4711";proto=https;by=10.0.0.1, for=10.1.1.1'),
+      viaForwarded('for=6.6.6.6, For="[2001:db8:cafe::17]:4711";proto=https;by=10.0.0.1, for=10.1.1.1'),
       '2001:db8:cafe::17',
     );
-    assert.equal(via('proto=http;for="203.0.113.9:80"'), '203.0.113.9');
-    assert.equal(via('for=6.6.6.6, for=unknown, for=10.1.1.1'), '10.1.1.1');
-    assert.equal(via('for=6.6.6.6, proto=https'), '10.0.0.1');
-    assert.equal(via('for=6.6.6.6;for=7.7.7.7'), '10.0.0.1');
+    assert.equal(viaForwarded('proto=http;for="203.0.113.9:80"'), '203.0.113.9');
+    assert.equal(viaForwarded('for=6.6.6.6, for=unknown, for=10.1.1.1'), '10.1.1.1');
+    assert.equal(viaForwarded('for=6.6.6.6, proto=https'), '10.0.0.1');
+    assert.equal(viaForwarded('for=6.6.6.6;for=7.7.7.7'), '10.0.0.1');
   });
 
   it('is not led astray by a quote that the client left open', () => {
-    const via = (forwarded: string) =>
-      clientOf({ ...trusting, forwardedHeader: 'forwarded' }, '10.0.0.1', { forwarded });
-    assert.equal(via('for="6.6.6.6, for=203.0.113.9'), '203.0.113.9');
-    assert.equal(via('for="a, for=6.6.6.6, for="203.0.113.9"'), '203.0.113.9');
+    assert.equal(viaForwarded('for="6.6.6.6, for=203.0.113.9'), '203.0.113.9');
+    assert.equal(viaForwarded('for="a, for=6.6.6.6, for="203.0.113.9"'), '203.0.113.9');
+    assert.equal(viaForwarded('for=203.0.113.9;by="a'), '203.0.113.9');
   });
 
   it('reads the header that it is told, and no other', () => {
@@ -127,7 +131,7 @@ describe('createClientAddressReader', () => {
     const lines: string[] = [];
     const logger = { debug() {}, info() {}, error() {}, warn: (text: string) => void lines.push(text) };
     useLogger(logger);
-    const read = createClientAddressReader({ ...trusting });
+    const read = clientReader({ ...trusting });
     for (const peer of ['203.0.113.9', '10.0.0.1', '10.0.0.1'])
       assert.equal(read(createScope({}, { forwarded: 'for=192.0.2.1' }, peer)), peer);
     assert.equal(lines.length, 1);
@@ -141,7 +145,7 @@ describe('createClientAddressReader', () => {
     const headers = { 'x-forwarded-for': '203.0.113.9' };
     const unix = { ...trusting, trustedProxies: ['unix'] };
     const through = (options: ContextOptions, isThroughPipe: boolean) =>
-      createClientAddressReader(options)(createScope({}, headers, undefined, isThroughPipe));
+      clientReader(options)(createScope({}, headers, undefined, isThroughPipe));
     assert.equal(through(trusting, true), null);
     assert.equal(through(unix, true), '203.0.113.9');
     assert.equal(through(unix, false), null);
@@ -149,33 +153,35 @@ describe('createClientAddressReader', () => {
   });
 
   it('knows no client outside a request', () => {
-    assert.equal(createClientAddressReader(trusting)(createScope(null, null, undefined)), null);
+    assert.equal(clientReader(trusting)(createScope(null, null, undefined)), null);
     const unix = { ...trusting, trustedProxies: ['unix'] };
-    assert.equal(createClientAddressReader(unix)(createScope(null, null, undefined)), null);
+    assert.equal(clientReader(unix)(createScope(null, null, undefined)), null);
   });
 });
 
-describe('createTrustedProxies', () => {
-  it('takes addresses and ranges of both families, at their exact bounds', () => {
-    const { trusts } = createTrustedProxies([
-      '10.0.0.0/30',
-      '2001:db8::/127',
-      '192.0.2.1',
-      '::1',
-      '0.0.0.0/32',
-    ]);
+describe('trusted proxies', () => {
+  it('are addresses and ranges of both families, at their exact bounds', () => {
+    const client = '198.51.100.7';
+    const trusts = (trustedProxies: string[], peer: string): boolean => {
+      const read = clientOf({ useForwardedHeaders: true, trustedProxies }, peer, {
+        'x-forwarded-for': client,
+      });
+      assert.ok(read === client || read === peer, `${read}`);
+      return read === client;
+    };
+    const proxies = ['10.0.0.0/30', '2001:db8::/127', '192.0.2.1', '::1', '0.0.0.0/32'];
     for (const address of ['10.0.0.0', '10.0.0.3', '2001:db8::1', '192.0.2.1', '::1', '0.0.0.0']) {
-      assert.equal(trusts(address), true, address);
+      assert.equal(trusts(proxies, address), true, address);
     }
     for (const address of ['10.0.0.4', '9.255.255.255', '2001:db8::2', '192.0.2.2', '::2']) {
-      assert.equal(trusts(address), false, address);
+      assert.equal(trusts(proxies, address), false, address);
     }
-    assert.equal(createTrustedProxies(['0.0.0.0/0']).trusts('8.8.8.8'), true);
-    assert.equal(createTrustedProxies(['::/0']).trusts('2001:db8::1'), true);
-    assert.doesNotThrow(() => createTrustedProxies(['::1/128']));
+    assert.equal(trusts(['0.0.0.0/0'], '8.8.8.8'), true);
+    assert.equal(trusts(['::/0'], '2001:db8::1'), true);
+    assert.doesNotThrow(() => trusts(['::1/128'], '::1'));
   });
 
-  it('names an entry that it cannot take', () => {
+  it('are refused with the name of an entry that is none', () => {
     const bad = [
       '',
       'proxy.local',
@@ -188,7 +194,7 @@ describe('createTrustedProxies', () => {
       '1.2.3',
     ];
     for (const entry of bad) {
-      assert.throws(() => createTrustedProxies([entry]), {
+      assert.throws(() => createOriginReader({ useForwardedHeaders: true, trustedProxies: [entry] }), {
         code: 'SVC_CONTEXT_BAD_TRUSTED_PROXY',
         message: `trusted proxy "${entry}" is not an IP address, a range such as 10.0.0.0/8, or unix`,
       });
@@ -198,7 +204,9 @@ describe('createTrustedProxies', () => {
 
 describe('addresses', () => {
   it('come without port, brackets and mapping, in their shortest spelling', () => {
-    const hops: [string, string | null][] = [
+    // Behind a malformed hop, the proxy counts as the client.
+    const proxy = '10.0.0.1';
+    const hops: [string, string][] = [
       ['1.2.3.4', '1.2.3.4'],
       ['1.2.3.4:65535', '1.2.3.4'],
       ['[2001:DB8:0:0::1]:80', '2001:db8::1'],
@@ -207,24 +215,41 @@ describe('addresses', () => {
       ['::ffff:102:304', '1.2.3.4'],
       ['[1.2.3.4]', '1.2.3.4'],
       ['2001:db8::1:80', '2001:db8::1:80'],
-      ['1.2.3.4:', null],
-      ['1.2.3.4:port', null],
-      ['[::1', null],
-      ['::1]', null],
-      ['fe80::1%1', null],
-      ['', null],
+      ['1.2.3.4:', proxy],
+      ['1.2.3.4:port', proxy],
+      ['[::1', proxy],
+      ['::1]', proxy],
+      ['fe80::1%1', proxy],
+      ['', proxy],
     ];
-    for (const [hop, address] of hops) assert.equal(parseHop(hop), address, hop);
-    assert.equal(socketAddress('::ffff:x'), '::ffff:x');
+    for (const [hop, address] of hops) assert.equal(viaProxy(hop), address, hop);
+    assert.equal(clientOf({}, '::ffff:x'), '::ffff:x');
   });
 
-  it('are found in headers from the last to the first', () => {
-    const xff = (header: string) => [...addressHops(header)];
-    assert.deepEqual(xff('a, b ,c'), ['c', 'b', 'a']);
-    assert.deepEqual(xff(''), ['']);
-    assert.deepEqual(xff(',a,'), ['', 'a', '']);
-    const forwarded = (header: string) => [...forwardedHops(header)];
-    assert.deepEqual(forwarded('for=a, FOR = "b" ; by=x,by=y,for="q,r"'), ['q,r', '', 'b', 'a']);
-    assert.deepEqual(forwarded(''), ['']);
+  it('are found in headers from the last to the first, up to one that is empty or missing', () => {
+    /** Each hop is the client until it is trusted too. */
+    const hopsOf = (forwardedHeader: string, header: string): (string | null)[] => {
+      const trustedProxies = ['10.0.0.1'];
+      for (;;) {
+        const options = { useForwardedHeaders: true, forwardedHeader, trustedProxies };
+        const client = clientOf(options, '10.0.0.1', { [forwardedHeader]: header });
+        if (client === null || trustedProxies.includes(client)) return trustedProxies.slice(1);
+        trustedProxies.push(client);
+      }
+    };
+    const xff = (header: string) => hopsOf('x-forwarded-for', header);
+    assert.deepEqual(xff('1.1.1.1, 2.2.2.2 ,3.3.3.3'), ['3.3.3.3', '2.2.2.2', '1.1.1.1']);
+    assert.deepEqual(xff(''), []);
+    assert.deepEqual(xff(',1.1.1.1'), ['1.1.1.1']);
+    assert.deepEqual(xff(',1.1.1.1,'), []);
+    const forwarded = (header: string) => hopsOf('forwarded', header);
+    assert.deepEqual(forwarded('for=1.1.1.1, FOR = "2.2.2.2" ; by=x,for=3.3.3.3;by="q,r"'), [
+      '3.3.3.3',
+      '2.2.2.2',
+      '1.1.1.1',
+    ]);
+    assert.deepEqual(forwarded('for=1.1.1.1,by=y,for=3.3.3.3'), ['3.3.3.3']);
+    assert.deepEqual(forwarded('for=1.1.1.1,for="q,for=3.3.3.3;by=r"'), []);
+    assert.deepEqual(forwarded(''), []);
   });
 });
