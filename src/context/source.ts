@@ -4,7 +4,7 @@ import type { Source } from '../envelope/envelope.ts';
 import { type Manifest, nearestManifest } from '../ground/files.ts';
 import { percentDecoded } from './context-store.ts';
 
-export interface SourceOptions {
+interface SourceOptions {
   /** From the configuration: has priority. */
   readonly name?: string | null | undefined;
   readonly version?: string | null | undefined;

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { join, relative } from 'node:path';
-import { readSource, type SourceOptions } from '../../src/context/source.ts';
+import { readSource } from '../../src/context/source.ts';
 import { temporaryFolder } from '../support/folders.ts';
 
 describe('readSource', () => {
@@ -22,7 +22,7 @@ describe('readSource', () => {
   }
 
   function read(
-    options: Omit<SourceOptions, 'entry' | 'directory'>,
+    options: Omit<NonNullable<Parameters<typeof readSource>[0]>, 'entry' | 'directory'>,
     entry = 'app/dist/main.js',
     directory = 'app',
   ) {
