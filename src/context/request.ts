@@ -40,7 +40,7 @@ const carrier = shared('otel-carrier', () => ({
 }));
 
 /** Active until the returned function is called. Does nothing before an application registers a context manager. */
-export function carryInOtel(): () => void {
+function carryInOtel(): () => void {
   carrier.isOn = true;
   followContextManager();
   return () => {
@@ -49,7 +49,7 @@ export function carryInOtel(): () => void {
 }
 
 /** OpenTelemetry does not report the registration of a context manager: check whenever a store is entered. */
-export function followContextManager(): void {
+function followContextManager(): void {
   const manager = registeredContextManager();
   if (manager === carrier.known || !carrier.isOn) return;
   carrier.known = manager;
