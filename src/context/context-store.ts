@@ -247,7 +247,7 @@ const madeTraceFlags = 1;
  * The ids of an event without a span of svc, with a new span id. The trace is that of the span in `active` (default:
  * the active context). Without a span it is the request's, which continues its `traceparent` header; else a new one.
  */
-export function currentTrace(active?: Context): TraceIds {
+function currentTrace(active?: Context): TraceIds {
   const parent = activeSpanContext(active);
   if (parent !== undefined) return under(parent.traceId, parent.spanId, parent.traceFlags, stateOf(parent));
   const scope = currentStore()?.scope;
@@ -257,7 +257,7 @@ export function currentTrace(active?: Context): TraceIds {
 }
 
 /** The ids of an event with a span of svc, started under `parent` (see `spanParent`). */
-export function spanTrace(span: Span, parent: Context): TraceIds {
+function spanTrace(span: Span, parent: Context): TraceIds {
   const own = span.spanContext();
   if (!isValid(own)) return currentTrace(parent);
   const above = activeSpanContext(parent);
@@ -271,7 +271,7 @@ export function spanTrace(span: Span, parent: Context): TraceIds {
 }
 
 /** The parent context of svc's span: `active`, or without a span in it, the caller's of the `traceparent` header. */
-export function spanParent(active: Context): Context {
+function spanParent(active: Context): Context {
   const scope = currentStore()?.scope;
   if (scope === undefined || scope.request === null || activeSpanContext(active) !== undefined) return active;
   const { traceId, parentSpanId, traceFlags, traceState } = scopeTrace(scope);
@@ -443,11 +443,7 @@ interface ProducerSpanShape {
 }
 
 /** `system` is the value of `messaging.system`: `kafka`, or the name of the broker client for other systems. */
-export function producerSpanShape(
-  topic: string,
-  system: string,
-  attributes: Attributes = {},
-): ProducerSpanShape {
+function producerSpanShape(topic: string, system: string, attributes: Attributes = {}): ProducerSpanShape {
   return {
     name: `send ${topic}`,
     options: {
@@ -464,12 +460,7 @@ export function producerSpanShape(
 }
 
 /** Starts the one PRODUCER span of an event, as a child of the span in `parent`, the context of the captured call. */
-export function startProducerSpan(
-  tracer: Tracer,
-  shape: ProducerSpanShape,
-  parent: Context,
-  eventId: string,
-): Span {
+function startProducerSpan(tracer: Tracer, shape: ProducerSpanShape, parent: Context, eventId: string): Span {
   const span = tracer.startSpan(shape.name, shape.options, parent);
   span.setAttribute('messaging.message.id', eventId);
   return span;
@@ -483,7 +474,7 @@ interface SpanFailure {
 }
 
 /** Ends the span of an event, as an error if the event did not reach its topic. */
-export function endProducerSpan(span: Span, failure?: SpanFailure): void {
+function endProducerSpan(span: Span, failure?: SpanFailure): void {
   if (failure !== undefined) {
     span.setAttribute('error.type', failure.cause);
     span.setStatus({ code: errorStatus, message: failure.message });
@@ -491,6 +482,6 @@ export function endProducerSpan(span: Span, failure?: SpanFailure): void {
   span.end();
 }
 
-export function formatTraceparent(traceId: string, spanId: string, traceFlags: number): string {
+function formatTraceparent(traceId: string, spanId: string, traceFlags: number): string {
   return `00-${traceId}-${spanId}-0${(traceFlags & definedFlags).toString(16)}`;
 }

@@ -11,7 +11,7 @@ import pg from 'pg';
 import { type ConsumeOptions, type Consumption, consumeOnce } from '../../src/consume/consume-once.ts';
 import { RefusedEvent } from '../../src/consume/handle-event.ts';
 import { createInbox } from '../../src/consume/inbox.ts';
-import { currentTrace } from '../../src/context/context-store.ts';
+import { createTraceStarter } from '../../src/context/context-store.ts';
 import { fromDlqRecord } from '../../src/publish/tiers/dlq-message.ts';
 import { startKafka, type TestKafka } from '../support/kafka.ts';
 import { startPostgres } from '../support/postgres.ts';
@@ -167,7 +167,7 @@ function consumes(name: (typeof clients)[number]): void {
       handlers: {
         ORDER_PLACED: ({ eventId, payload, metadata: { actor, correlationId, tags } }) => {
           seen.push([eventId, payload, actor.userId, correlationId, tags]);
-          traces.push(currentTrace(undefined).traceId);
+          traces.push(createTraceStarter('kafka')(topic, eventId, undefined).traceId);
         },
       },
     });

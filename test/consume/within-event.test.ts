@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import * as api from '@opentelemetry/api';
 import { AsyncLocalStorageContextManager } from '@opentelemetry/context-async-hooks';
 import { InMemorySpanExporter, SimpleSpanProcessor, TracerProvider } from '@opentelemetry/sdk-trace';
-import { currentStore, currentTrace } from '../../src/context/context-store.ts';
+import { createTraceStarter, currentStore } from '../../src/context/context-store.ts';
 import { handling } from './handling-under-test.ts';
 import { envelope } from './on-kafka.ts';
 
@@ -12,6 +12,9 @@ const consumed = {
   ...{ topic: 'orders', partition: 2, offset: 7n, key: 'k', timestamp: 0 },
   headers: { traceparent: `00-${traceId}-${spanId}-01`, tracestate: 'vendor=1' },
 };
+
+/** The trace of an event that is published now. */
+const traceOfEvent = () => createTraceStarter('kafka')('orders', '4711', undefined);
 
 /** Handles an event, and tells what its handler returned. */
 async function handle<R>(event: object, handler: () => Promise<R>): Promise<R | undefined> {
@@ -35,14 +38,14 @@ describe('what runs within an event', () => {
     });
     const found = await handle(event, async () => {
       await null;
-      return { added: currentStore()?.added, trace: currentTrace() };
+      return { added: currentStore()?.added, trace: traceOfEvent() };
     });
     assert.ok(found !== undefined);
     const { added, trace } = found;
     assert.deepEqual(added, {
       ...{ userId: 'u-1', sessionId: 's-1', correlationId: 'c-1', tags: { tenant: 'acme' } },
     });
-    assert.deepEqual([trace.traceId, trace.parentSpanId, trace.traceState], [traceId, spanId, 'vendor=1']);
+    assert.deepEqual([trace.traceId, trace.parentSpanId, trace.tracestate], [traceId, spanId, 'vendor=1']);
     assert.equal(currentStore(), undefined);
   });
 
@@ -51,7 +54,7 @@ describe('what runs within an event', () => {
     const provider = new TracerProvider({ spanProcessors: [new SimpleSpanProcessor({ exporter })] });
     api.trace.setGlobalTracerProvider(provider);
     api.context.setGlobalContextManager(new AsyncLocalStorageContextManager().enable());
-    const trace = await handle(envelope('1'), async () => currentTrace());
+    const trace = await handle(envelope('1'), async () => traceOfEvent());
     await handle(envelope('2'), async () => {
       throw new TypeError('secret of jane@example.com');
     });

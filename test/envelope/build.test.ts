@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import type { Context } from '@opentelemetry/api';
-import { currentTrace } from '../../src/context/context-store.ts';
+import { createTraceStarter } from '../../src/context/context-store.ts';
 import { createOriginReader } from '../../src/context/origin.ts';
 import { readSource } from '../../src/context/source.ts';
 import { createEnvelopes, createTemplate } from '../../src/envelope/envelope.ts';
@@ -82,7 +82,8 @@ describe('createEnvelopes', () => {
 
   it('takes what the context modules give (types)', () => {
     const real = createEnvelopes<Context>({ source: readSource(), readOrigin: createOriginReader() });
-    const envelope = real('1', { ...event, payload: {} }, currentTrace(), 0);
+    const published = createTraceStarter('kafka')('orders', '1', undefined);
+    const envelope = real('1', { ...event, payload: {} }, published, 0);
     assert.match(envelope.trace.traceId ?? '', /^[0-9a-f]{32}$/);
     assert.equal(envelope.origin.userId, null);
   });
