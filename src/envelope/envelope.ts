@@ -115,7 +115,7 @@ interface TemplateOptions {
 }
 
 /** Serializes the constant parts of a target's events. Called at start, and for each new event type. */
-export function createTemplate({ eventType, severity, source }: TemplateOptions): EnvelopeTemplate {
+function createTemplate({ eventType, severity, source }: TemplateOptions): EnvelopeTemplate {
   const { serviceName, serviceVersion, hostname } = source;
   const actor = ',"actor":{"userId":';
   const sourceText = JSON.stringify({ serviceName, serviceVersion, hostname });

@@ -3,16 +3,22 @@ import type { Context } from '@opentelemetry/api';
 import { createTraceStarter } from '../../src/context/context-store.ts';
 import { createOriginReader } from '../../src/context/origin.ts';
 import { readSource } from '../../src/context/source.ts';
-import { createEnvelopes, createTemplate } from '../../src/envelope/envelope.ts';
+import { createEnvelopes } from '../../src/envelope/envelope.ts';
 
 const source = { serviceName: 'or"ders', serviceVersion: null, hostname: 'höst' };
 const event = { eventType: 'ORDER "CREATED"\n', severity: 'WARN' } as const;
-const template = createTemplate({ ...event, source });
 const trace = { traceId: null, spanId: null, parentSpanId: null };
 const origin = { userId: 'u', sessionId: null, correlationId: null, clientIp: null, tags: null };
 
-describe('createTemplate', () => {
+/** The constant parts of events from this source. */
+function templateOf(from: typeof source, given: { eventType: string; severity: 'INFO' | 'WARN' }) {
+  const build = createEnvelopes({ source: from, readOrigin: () => origin });
+  return build('1', { ...given, payload: {} }, trace, 0).template;
+}
+
+describe('the template of an envelope', () => {
   it('holds the parts of the JSON text that never change', () => {
+    const template = templateOf(source, event);
     const rest = 'null,"sessionId":null}}}';
     const text = `{"eventId":"1"${template.afterEventId}2026${template.afterPublishedAt.replace(/^/, '","publishedAt":"2026')}${rest}`;
     assert.deepEqual(JSON.parse(text), {
@@ -26,11 +32,7 @@ describe('createTemplate', () => {
   });
 
   it('looks as its contract says', () => {
-    const plain = createTemplate({
-      eventType: 'A',
-      severity: 'INFO',
-      source: { ...source, serviceName: 's' },
-    });
+    const plain = templateOf({ ...source, serviceName: 's' }, { eventType: 'A', severity: 'INFO' });
     assert.equal(plain.afterEventId, ',"eventType":"A","occurredAt":"');
     assert.equal(
       plain.afterPublishedAt,
@@ -39,11 +41,8 @@ describe('createTemplate', () => {
   });
 
   it('takes nothing but the three fields of the source', () => {
-    const more = createTemplate({
-      eventType: 'A',
-      severity: 'INFO',
-      source: { ...source, secret: 'x' } as typeof source,
-    });
+    const withSecret = { ...source, secret: 'x' } as typeof source;
+    const more = templateOf(withSecret, { eventType: 'A', severity: 'INFO' });
     assert.ok(!more.afterPublishedAt.includes('secret'));
   });
 });
@@ -56,7 +55,7 @@ describe('createEnvelopes', () => {
     const envelope = build('7', { ...event, payload }, trace, Date.UTC(2026, 2, 4));
     assert.deepEqual(envelope, {
       eventId: '7',
-      template,
+      template: templateOf(source, event),
       occurredAt: '2026-03-04T00:00:00.000Z',
       trace,
       origin,

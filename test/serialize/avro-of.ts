@@ -2,7 +2,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Config } from '../../src/config/config.ts';
 import { loadConfig } from '../../src/config/read/load.ts';
-import { createTemplate } from '../../src/envelope/envelope.ts';
+import { createEnvelopes } from '../../src/envelope/envelope.ts';
 import type { Logger } from '../../src/observe/logger.ts';
 import type { ProtectedEnvelope } from '../../src/protect/protect.ts';
 import { type AvroSchema, openAvro } from '../../src/serialize/avro/avro.ts';
@@ -59,14 +59,14 @@ export function avroOf({
 }
 
 const source = { serviceName: 'orders', serviceVersion: null, hostname: null };
-const template = createTemplate({ eventType: 'T', severity: 'INFO', source });
 const origin = { userId: 'ü', sessionId: null, correlationId: null, clientIp: null, tags: null };
 const trace = { traceId: null, spanId: null, parentSpanId: null };
+const build = createEnvelopes({ source, readOrigin: () => origin });
 
 /** What `protect()` would hand on. */
 export function protectedEvent(payload: unknown, rest: Partial<ProtectedEnvelope> = {}): ProtectedEnvelope {
-  const envelope = { eventId: '1', template, occurredAt: '2026-11-24T00:00:00.000Z', origin, trace };
-  return { ...envelope, payload, sealed: [], ...rest } as object as ProtectedEnvelope;
+  const envelope = build('1', { eventType: 'T', severity: 'INFO', payload }, trace, Date.UTC(2026, 10, 24));
+  return { ...envelope, sealed: [], ...rest } as object as ProtectedEnvelope;
 }
 
 /** The bytes of a record that is sent now. */

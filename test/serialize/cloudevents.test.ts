@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { CloudEvent, Kafka } from 'cloudevents';
 import fc from 'fast-check';
 import { createDecryptionKeys, decryptFields, readEnvelope } from '../../src/consumer/decrypt-fields.ts';
-import { createTemplate, type Origin } from '../../src/envelope/envelope.ts';
+import { createEnvelopes, type Origin } from '../../src/envelope/envelope.ts';
 import type { Severity } from '../../src/ground/event-fields.ts';
 import { createSealer } from '../../src/protect/keys/create-sealer.ts';
 import type { ProtectedEnvelope } from '../../src/protect/protect.ts';
@@ -32,10 +32,9 @@ interface Given {
 function eventOf(mode: (typeof modes)[number], given: Given): SerializedEvent {
   const { eventType = 'ORDER', severity = 'INFO', serviceName = 'orders', payload = {}, sealed = [] } = given;
   const source = { serviceName, serviceVersion: null, hostname: null };
-  const envelope = {
-    ...{ eventId: '7', occurredAt: '2026-11-25T09:00:00.000Z', trace, sealed, payload },
-    ...{ origin: { ...nobody, ...given.origin }, template: createTemplate({ eventType, severity, source }) },
-  };
+  const build = createEnvelopes({ source, readOrigin: () => ({ ...nobody, ...given.origin }) });
+  const occurredMs = Date.parse('2026-11-25T09:00:00.000Z');
+  const envelope = { ...build('7', { eventType, severity, payload }, trace, occurredMs), sealed };
   const parts = { topic: 'orders', trace: { traceparent }, ...given.record };
   const serializer = createCloudEventsSerializer({ mode, source: '/orders' });
   const value = serializer.serialize(envelope as object as ProtectedEnvelope, parts);

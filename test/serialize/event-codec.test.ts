@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import { createTemplate } from '../../src/envelope/envelope.ts';
+import { createEnvelopes } from '../../src/envelope/envelope.ts';
 import { NativeValue, ownText } from '../../src/protect/own-text.ts';
 import { type AvroSchema, recordName } from '../../src/serialize/avro/avro.ts';
 import { avroConfig, avroOf, bytesAt, protectedEvent } from './avro-of.ts';
@@ -363,15 +363,14 @@ describe('events as records of Avro', () => {
     for (const [index, { source, origin, trace }] of others.entries())
       for (const severity of ['INFO', 'ERROR'] as const) {
         const eventId = index % 2 === 0 ? String(index) : 'Zoë';
-        const template = createTemplate({ eventType: 'T', severity, source });
-        const value = serializer.serialize(
-          protectedEvent({ index }, { eventId, template, origin, trace }),
-          orders,
-        );
+        const payload = { index };
+        const build = createEnvelopes({ source, readOrigin: () => origin });
+        const envelope = build(eventId, { eventType: 'T', severity, payload }, trace, 0);
+        const value = serializer.serialize(protectedEvent(payload, { ...envelope, payload }), orders);
         const read = value.form.toJson?.(bytesAt(atMs, value)) as object;
         const { userId, sessionId, ...rest } = origin;
         const metadata = { source, actor: { userId, sessionId }, trace, ...rest };
-        assert.partialDeepStrictEqual(read, { eventId, severity, metadata, payload: { index } });
+        assert.partialDeepStrictEqual(read, { eventId, severity, metadata, payload });
       }
     const half = protectedEvent({}, { origin: { ...origin, userId: '\ud83d' } });
     for (let round = 0; round < 2; round++)

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { loadConfig } from '../../../src/config/read/load.ts';
 import { hasFormat } from '../../../src/config/schema/schema.ts';
-import { createTemplate } from '../../../src/envelope/envelope.ts';
+import { createEnvelopes } from '../../../src/envelope/envelope.ts';
 import type { ProtectedEnvelope } from '../../../src/protect/protect.ts';
 import { openSerde } from '../../../src/start/serde.ts';
 
@@ -14,11 +14,10 @@ function sourceOf(serviceName: string | null, cloudevents: object = {}): string 
   assert.deepEqual(problems, []);
   const source = { serviceName, serviceVersion: null, hostname: null };
   const origin = { userId: null, sessionId: null, correlationId: null, clientIp: null, tags: null };
-  const envelope = {
-    ...{ eventId: '1', occurredAt: '2026-11-25T00:00:00.000Z', payload: {}, sealed: [], origin },
-    ...{ trace: { traceId: null, spanId: null, parentSpanId: null } },
-    template: createTemplate({ eventType: 'A', severity: 'INFO', source }),
-  };
+  const trace = { traceId: null, spanId: null, parentSpanId: null };
+  const build = createEnvelopes({ source, readOrigin: () => origin });
+  const event = { eventType: 'A', severity: 'INFO', payload: {} } as const;
+  const envelope = { ...build('1', event, trace, Date.UTC(2026, 10, 25)), sealed: [] };
   const { form } = openSerde(config)
     .serializerOf(source)
     .serialize(envelope as object as ProtectedEnvelope, { topic: 't', trace: { traceparent: '-' } });
