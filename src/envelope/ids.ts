@@ -179,7 +179,7 @@ interface UuidV7Options {
  * Never waits or goes back. If the clock steps back, or the counter overflows, ids continue from the last one. `next` throws
  * `SVC_ENVELOPE_CLOCK_OUT_OF_RANGE` for a clock before 1970 or after 10889.
  */
-export function createUuidV7(options: UuidV7Options = {}): { next(): string } {
+function createUuidV7(options: UuidV7Options = {}): { next(): string } {
   const fill = options.fill ?? ((bytes: Buffer): void => void nodeCrypto().randomFillSync(bytes));
   /** `000` to `fff`: a lookup is faster than formatting. */
   const threeDigits = Array.from({ length: 0x1000 }, (_, value) => value.toString(16).padStart(3, '0'));

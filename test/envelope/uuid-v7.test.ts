@@ -1,24 +1,35 @@
 import assert from 'node:assert/strict';
+import crypto from 'node:crypto';
 import fc from 'fast-check';
-import { createUuidV7 } from '../../src/envelope/ids.ts';
+import sinon from 'sinon';
+import { eventIds } from '../support/event-ids.ts';
 import { useClock } from '../support/fake-time.ts';
 
 const form = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
 /** The time of the example in RFC 9562, appendix A.6. */
 const exampleMs = Date.UTC(2022, 1, 22, 19, 22, 22);
 
-function makerAt(startMs: number, fill?: (bytes: Buffer) => void) {
+function makerAt(startMs: number) {
   const clock = useClock({ ms: startMs, now: (): number => clock.ms });
-  return { clock, ids: createUuidV7({ fill }) };
+  return { clock, ids: eventIds({ type: 'uuidv7' }) };
+}
+
+/** The bytes that are drawn at random are these, over and over. An id takes seven. */
+function drawOnly(...values: number[]): void {
+  const fill = (bytes: Buffer) => bytes.fill(Buffer.from(values));
+  sinon.stub(crypto, 'randomFillSync').callsFake(fill as typeof crypto.randomFillSync);
 }
 
 function timeOf(id: string): number {
   return Number.parseInt(id.slice(0, 8) + id.slice(9, 13), 16);
 }
 
-describe('createUuidV7', () => {
+describe('event ids that are UUIDs', () => {
+  afterEach(() => sinon.restore());
+
   it('writes time, version, counter and variant where RFC 9562 has them', () => {
-    const { ids } = makerAt(exampleMs, (bytes) => bytes.fill(0));
+    drawOnly(0);
+    const { ids } = makerAt(exampleMs);
     assert.equal(ids.next(), '017f22e2-79b0-7000-8000-000000000000');
     assert.equal(ids.next(), '017f22e2-79b0-7000-8010-000000000000');
     for (let index = 2; index < 1024; index++) ids.next();
@@ -26,13 +37,22 @@ describe('createUuidV7', () => {
   });
 
   it('goes on in the next millisecond where the counter is full', () => {
-    const { clock, ids } = makerAt(exampleMs, (bytes) => bytes.fill(0xff));
+    drawOnly(0xff);
+    const { clock, ids } = makerAt(exampleMs);
     assert.equal(ids.next(), '017f22e2-79b0-7fff-bfff-ffffffffffff');
     assert.equal(ids.next(), '017f22e2-79b1-7fff-bfff-ffffffffffff');
     clock.ms += 1;
     assert.equal(ids.next(), '017f22e2-79b2-7fff-bfff-ffffffffffff');
     clock.ms += 9;
     assert.equal(ids.next(), '017f22e2-79ba-7fff-bfff-ffffffffffff');
+  });
+
+  it('fills the counter before it goes on in the next millisecond', () => {
+    drawOnly(0xfe, ...Array(6).fill(0xff));
+    const { ids } = makerAt(exampleMs);
+    assert.match(ids.next(), /^017f22e2-79b0-7fff-bfe/);
+    assert.match(ids.next(), /^017f22e2-79b0-7fff-bff/);
+    assert.match(ids.next(), /^017f22e2-79b1-7fff-bfe/);
   });
 
   it('rises as text and has its form under any walk of the clock, back by years too', () => {

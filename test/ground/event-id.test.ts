@@ -1,12 +1,18 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import { createSnowflake, createUuidV7 } from '../../src/envelope/ids.ts';
+import { createSnowflake } from '../../src/envelope/ids.ts';
 import { isEventId, orderOf, snowflakeEpochMs } from '../../src/ground/event-fields.ts';
+import { eventIds } from '../support/event-ids.ts';
 import { useClock } from '../support/fake-time.ts';
 
 describe('an event id', () => {
   it('is a number of up to 19 digits or a UUID of version 7 in lower case', () => {
-    for (const id of ['0', '9'.repeat(19), createUuidV7().next(), '019c5e1f-3c80-7000-8000-000000000000']) {
+    for (const id of [
+      '0',
+      '9'.repeat(19),
+      eventIds({ type: 'uuidv7' }).next(),
+      '019c5e1f-3c80-7000-8000-000000000000',
+    ]) {
       assert.equal(isEventId(id), true, id);
     }
     const others = [
@@ -20,7 +26,7 @@ describe('an event id', () => {
   it('has a place in time among ids of both kinds', () => {
     const order = fc.property(fc.array(fc.tuple(fc.integer({ min: 0, max: 3 }), fc.boolean())), (walk) => {
       const clock = useClock({ ms: snowflakeEpochMs + 8e10, now: (): number => clock.ms });
-      const [numbers, uuids] = [createSnowflake({ workerId: 3 }), createUuidV7()];
+      const [numbers, uuids] = [createSnowflake({ workerId: 3 }), eventIds({ type: 'uuidv7' })];
       let last = { order: -1n, kind: false, ms: 0 };
       for (const [stepMs, kind] of walk) {
         clock.ms += stepMs;

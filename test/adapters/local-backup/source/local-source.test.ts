@@ -13,9 +13,10 @@ import {
 import { join } from 'node:path';
 import { lockDirectory } from '../../../../src/adapters/local-backup/backup-directory.ts';
 import { createLocalSource } from '../../../../src/adapters/local-backup/local-source.ts';
-import { createSnowflake, createUuidV7 } from '../../../../src/envelope/ids.ts';
+import { createSnowflake } from '../../../../src/envelope/ids.ts';
 import { claimsIn, ownStamp } from '../../../../src/ground/claims.ts';
 import type { StoredBatch, StoredEvent } from '../../../../src/publish/recovery-source.ts';
+import { eventIds } from '../../../support/event-ids.ts';
 import { useClock } from '../../../support/fake-time.ts';
 import { backupEvent, backupIn, eventsIn, freshPath, namesIn } from '../backup-folder.ts';
 
@@ -154,7 +155,7 @@ describe('recovery from a backup folder', () => {
   it('gives events whose ids are numbers and UUIDs in the order of their times', async () => {
     const directory = freshPath();
     const clock = useClock({ ms: Date.UTC(2026, 2, 4), now: (): number => clock.ms });
-    const [numbers, uuids] = [createSnowflake({ workerId: 3 }), createUuidV7()];
+    const [numbers, uuids] = [createSnowflake({ workerId: 3 }), eventIds({ type: 'uuidv7' })];
     const made = Array.from({ length: 12 }, (_, index) => {
       clock.ms += 10;
       return (index % 3 === 0 ? numbers : uuids).next();
