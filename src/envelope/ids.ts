@@ -343,7 +343,7 @@ interface LeasedIdsOptions {
  * Ids with the leased worker id, while the lease lasts by this process's clocks. Each millisecond with an id checks the clocks,
  * because timers of a suspended process are late. The id contains the checked time, so a suspension after the check is harmless.
  */
-export function createLeasedIds({ own, source }: LeasedIdsOptions): LeasedIds {
+function createLeasedIds({ own, source }: LeasedIdsOptions): LeasedIds {
   let nowMs = Number.NaN;
   let checkedMs = Number.NaN;
   /** If the clock steps back, ids continue from here, so this time must be within the lease. */
