@@ -596,7 +596,7 @@ const maxFileBytes = 16 * 1024;
 const longIds = /[\da-f-]{12,}/g;
 
 /** A worker id below `count`, drawn again at each start, so containers with equal host names and process ids differ. */
-export function deriveWorkerId(count: number): number {
+function deriveWorkerId(count: number): number {
   const now = `${Date.now()}|${process.hrtime.bigint()}`;
   return spreadHash([...instanceTraits(), now, ...randomWords(4)].join('|')) % count;
 }
