@@ -24,7 +24,7 @@ const msSize = (maxWorkerId + 1) * idsPerMs;
 /** An id is three numbers of six digits, so that it needs no BigInt. Only `low` changes with each id. */
 const partSize = 1_000_000;
 
-export interface SnowflakeOptions {
+interface SnowflakeOptions {
   /** 0 to 1023, not in use by another process. */
   readonly workerId: number;
   /** Milliseconds since the epoch. Default: those of the clock. */
@@ -35,7 +35,7 @@ export interface SnowflakeOptions {
   readonly firstSequence?: (() => number) | undefined;
 }
 
-export interface Snowflake {
+interface Snowflake {
   /**
    * The next id. Throws `SVC_ENVELOPE_CLOCK_MOVED_BACKWARDS` (`ClockMovedBackwardsException`) while the clock is more than
    * `maxBackwardMs` behind its maximum. Throws `SVC_ENVELOPE_CLOCK_OUT_OF_RANGE` outside 2024 to 2093.
@@ -240,7 +240,7 @@ function clockOutOfRangeOfUuidV7(): SvcError {
   );
 }
 
-export interface EventIds {
+interface EventIds {
   next(): string;
   /** Why no id can be made: the clock was set back. `undefined`: ids are made. */
   problem(): string | undefined;
@@ -449,7 +449,7 @@ interface WorkerLeaseOptions {
   readonly startAt?: number | undefined;
 }
 
-export interface WorkerLease {
+interface WorkerLease {
   readonly workerId: number;
   /** False: another thread of this host may use the same id; a warning was logged. */
   readonly exclusive: boolean;

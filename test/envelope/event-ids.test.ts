@@ -2,10 +2,12 @@ import assert from 'node:assert/strict';
 import { createServer, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Config } from '../../src/config/config.ts';
-import { createEventIds, type EventIds } from '../../src/envelope/ids.ts';
+import { createEventIds } from '../../src/envelope/ids.ts';
 import { openWorkerIdLease } from '../../src/start/adapters.ts';
 import { useClock } from '../support/fake-time.ts';
 import { temporaryFolder } from '../support/folders.ts';
+
+type EventIds = ReturnType<typeof createEventIds>;
 
 describe('the event ids of a process', function () {
   this.timeout(10_000);

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import { createSnowflake as create, type Snowflake, type SnowflakeOptions } from '../../src/envelope/ids.ts';
+import { createSnowflake as create } from '../../src/envelope/ids.ts';
 import { snowflakeEpochMs } from '../../src/ground/event-fields.ts';
 import { useClock } from '../support/fake-time.ts';
 
@@ -14,7 +14,7 @@ function clockAt(startMs: number) {
 }
 
 /** Begins each millisecond at 0, unless told otherwise. */
-function createSnowflake(options: SnowflakeOptions): Snowflake {
+function createSnowflake(options: Parameters<typeof create>[0]) {
   return create({ firstSequence: () => 0, ...options });
 }
 

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { Worker } from 'node:worker_threads';
-import { leaseWorkerId, type WorkerLease } from '../../src/envelope/ids.ts';
+import { leaseWorkerId } from '../../src/envelope/ids.ts';
 import { claimsIn, ownStamp } from '../../src/ground/claims.ts';
 import type { Logger } from '../../src/observe/logger.ts';
 import { temporaryFolder } from '../support/folders.ts';
@@ -14,6 +14,8 @@ import { useLogger } from '../support/log.ts';
 import { requiring } from '../support/requires.ts';
 
 const childFile = fileURLToPath(new URL('./fixtures/lease-child.ts', import.meta.url));
+
+type WorkerLease = ReturnType<typeof leaseWorkerId>;
 
 describe('leaseWorkerId', function () {
   this.timeout(60_000);
