@@ -211,7 +211,7 @@ export interface ProcessEntry {
 }
 
 /** One folder per user, whose owner is checked at each use: a path that other users can write to is not trustworthy. */
-export function processFolder(): string {
+function processFolder(): string {
   return join(tmpdir(), `svc-${userId()}`);
 }
 

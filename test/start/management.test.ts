@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
-import { chmodSync, mkdirSync } from 'node:fs';
+import { chmodSync, readdirSync } from 'node:fs';
+import { join } from 'node:path';
 import { loadConfig } from '../../src/config/read/load.ts';
 import { ownStamp } from '../../src/ground/claims.ts';
-import { processFolder, readProcessFiles } from '../../src/ground/files.ts';
+import { readProcessFiles } from '../../src/ground/files.ts';
 import { joinMainThread } from '../../src/observe/thread-counts.ts';
 import { type Managed, startManagement } from '../../src/start/management.ts';
 import { ask } from '../manage/http-client.ts';
@@ -50,8 +51,9 @@ describe('the process file of a management server', () => {
   });
 
   it('is a line in the log where its folder is not safe, and the server runs', async () => {
-    mkdirSync(processFolder());
-    chmodSync(processFolder(), 0o777);
+    await (await start())?.close();
+    const [ofUser = assert.fail()] = readdirSync(folder);
+    chmodSync(join(folder, ofUser), 0o777);
     const server = await start();
     assert.ok(server);
     assert.match(

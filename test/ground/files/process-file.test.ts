@@ -4,6 +4,7 @@ import {
   chmodSync,
   existsSync,
   mkdirSync,
+  readdirSync,
   readFileSync,
   rmSync,
   statSync,
@@ -11,12 +12,7 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { join } from 'node:path';
-import {
-  type ProcessEntry,
-  processFolder,
-  readProcessFiles,
-  writeProcessFile,
-} from '../../../src/ground/files.ts';
+import { type ProcessEntry, readProcessFiles, writeProcessFile } from '../../../src/ground/files.ts';
 import { temporaryFolder } from '../../support/folders.ts';
 
 const isPosix = process.platform !== 'win32';
@@ -37,7 +33,22 @@ describe('process file', () => {
     folder = join(parent, 'svc-1000');
   });
 
-  it('has a folder for each user', () => assert.match(processFolder(), isPosix ? /svc-\d+$/ : /svc-.+$/));
+  it('is in a folder for each user, among the temporary files', () => {
+    const name = isPosix ? 'TMPDIR' : 'TEMP';
+    const before = process.env[name];
+    process.env[name] = parent;
+    try {
+      writeProcessFile(entry);
+      assert.deepEqual(readProcessFiles(), [entry]);
+    } finally {
+      if (before === undefined) delete process.env[name];
+      else process.env[name] = before;
+    }
+    const [made = '', ...others] = readdirSync(parent);
+    assert.match(made, isPosix ? /^svc-\d+$/ : /^svc-.+$/);
+    assert.deepEqual(others, []);
+    assert.deepEqual(readdirSync(join(parent, made)), [`${process.pid}.json`]);
+  });
 
   it('is what others find, for its user only, and is gone at the end', () => {
     const remove = writeProcessFile(entry, folder);
