@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { clientNames, clients } from '../src/ground/management.ts';
+import { clientNames, clientOf } from '../src/ground/management.ts';
 import { clusterFaults } from '../test/faults/cluster-faults.ts';
 import type { Fault } from '../test/faults/fault.ts';
 import { mockFaults } from '../test/faults/mock-faults.ts';
@@ -186,7 +186,7 @@ function svcSchema(): { definitions: Record<string, { enum?: string[] }> } {
 /** The clients of Kafka among the values of `svc.broker.client`. */
 function clientsOf({ definitions }: ReturnType<typeof svcSchema>): string[] {
   const all = JSON.stringify(definitions['svc.broker.client']);
-  return clientNames.filter((name) => clients[name].isKafka && all.includes(`"${name}"`));
+  return clientNames.filter((name) => clientOf(name).isKafka && all.includes(`"${name}"`));
 }
 
 /** Started when it is first asked for. */

@@ -55,7 +55,7 @@ const kafkaClient: ClientTraits = {
 };
 
 /** The values of `svc.broker.client`. A new one needs a row here and one in `start/adapters.ts`. */
-export const clients = {
+const clients = {
   kafkajs: { ...kafkaClient, cannotCompress: ['snappy', 'lz4'] },
   platformatic: kafkaClient,
   file: { ...ownClient, isFiles: true, addresses: ({ file }) => [file.path] },
