@@ -236,7 +236,7 @@ const socketChannel = 'net.server.socket';
 const classNames = ['Http2Server', 'Http2SecureServer'];
 
 /** The first versions known to publish `http2.server.stream.start`; in others, servers must be watched. */
-export function hasStreamChannel(nodeVersion: string = process.versions.node): boolean {
+function hasStreamChannel(nodeVersion: string = process.versions.node): boolean {
   const [major = 0, minor = 0] = nodeVersion.split('.').map(Number);
   if (major === 22) return minor >= 23;
   return major === 24 ? minor >= 21 : major > 24;
@@ -246,7 +246,7 @@ export function hasStreamChannel(nodeVersion: string = process.versions.node): b
  * For Node versions that do not publish the start of an HTTP/2 stream. Finds each HTTP/2 server at its first
  * connection, and runs its streams in the store from `storeOf`. Does not load HTTP/2.
  */
-export function watchHttp2Servers(
+function watchHttp2Servers(
   storeOf: (stream: ServerHttp2Stream, headers: IncomingHttpHeaders) => ContextStore,
 ): () => void {
   const watched = new WeakSet<Server>();

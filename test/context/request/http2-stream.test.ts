@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict';
+import { channel, subscribe, unsubscribe } from 'node:diagnostics_channel';
 import {
   type ClientHttp2Session,
   connect,
+  createSecureServer,
   createServer,
   type Http2Server,
   type Http2ServerRequest,
@@ -11,9 +13,9 @@ import {
 } from 'node:http2';
 import { setTimeout as wait } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { createScope, currentStore } from '../../../src/context/context-store.ts';
+import { type ContextStore, currentStore } from '../../../src/context/context-store.ts';
 import { createOriginReader } from '../../../src/context/origin.ts';
-import { hasStreamChannel, installRequestContext, watchHttp2Servers } from '../../../src/context/request.ts';
+import { installRequestContext } from '../../../src/context/request.ts';
 import { listen } from '../requests.ts';
 
 const options = {
@@ -150,20 +152,50 @@ describe('request context, HTTP/2', () => {
 });
 
 describe('request context, HTTP/2 without the channel of newer Nodes', () => {
-  it('is needed up to the last version that was not seen to publish it', () => {
-    for (const version of ['22.15.0', '22.22.9', '23.11.0', '24.0.0', '24.20.9']) {
-      assert.equal(hasStreamChannel(version), false, version);
-    }
-    for (const version of ['22.23.0', '24.21.0', '25.0.0', '26.10.0']) {
-      assert.equal(hasStreamChannel(version), true, version);
+  const streamStart = 'http2.server.stream.start';
+  const undo: (() => void)[] = [];
+  afterEach(() => {
+    for (const restore of undo.splice(0)) restore();
+  });
+
+  function replace(target: object, name: string, value: unknown): void {
+    const before = Object.getOwnPropertyDescriptor(target, name);
+    Object.defineProperty(target, name, { value, configurable: true });
+    undo.unshift(() => {
+      if (before === undefined) Reflect.deleteProperty(target, name);
+      else Object.defineProperty(target, name, before);
+    });
+  }
+
+  /** As a start of svc on this version of Node. */
+  function installOn(version: string): () => void {
+    replace(process.versions, 'node', version);
+    const uninstall = installRequestContext(options);
+    undo.unshift(uninstall);
+    return uninstall;
+  }
+
+  it('watches servers up to the last version that was not seen to publish it', () => {
+    const watched = (version: string, server: object): boolean => {
+      const uninstall = installOn(version);
+      channel('net.server.socket').publish({ socket: { server } });
+      uninstall();
+      return Object.hasOwn(server, 'emit');
+    };
+    for (const create of [() => createServer(), () => createSecureServer()]) {
+      for (const version of ['22.15.0', '22.22.9', '23.11.0', '24.0.0', '24.20.9']) {
+        assert.equal(watched(version, create()), true, version);
+      }
+      for (const version of ['22.23.0', '24.21.0', '25.0.0', '26.10.0']) {
+        assert.equal(watched(version, create()), false, version);
+      }
     }
   });
 
   it('runs each stream in its store, until it is ended', async () => {
-    const unwatch = watchHttp2Servers((stream, headers) => ({
-      scope: createScope(stream, headers, undefined),
-      added: null,
-    }));
+    // Node asks this before it publishes.
+    replace(channel(streamStart), 'hasSubscribers', false);
+    const uninstall = installOn('22.15.0');
     const server = createServer(async (_request, response) => {
       const before = id();
       await wait(1);
@@ -177,26 +209,24 @@ describe('request context, HTTP/2 without the channel of newer Nodes', () => {
         ['a a', 'b b', 'c c'],
       );
       assert.ok(!Object.keys(server).includes('emit'));
-      unwatch();
+      uninstall();
       assert.equal((await send(client, { 'x-request-id': 'd' })).body, 'null null');
     });
   });
 
   it('gives a stream one store where the channel is there too', async () => {
-    let made = 0;
-    const stop = [
-      installRequestContext(options),
-      watchHttp2Servers((stream, headers) => {
-        made++;
-        return { scope: createScope(stream, headers, undefined), added: null };
-      }),
-    ];
+    installOn('22.15.0');
+    let entered: ContextStore | undefined;
+    const published: (ContextStore | undefined)[] = [];
+    const onStart = () => void published.push(currentStore());
+    subscribe(streamStart, onStart);
+    undo.unshift(() => unsubscribe(streamStart, onStart));
     const server = createServer((_request, response) => {
+      entered = currentStore();
       response.end(String(id()));
     });
     const answer = await withHttp2(server, (client) => send(client, { 'x-request-id': 'a' }));
-    for (const end of stop) end();
     assert.equal(answer.body, 'a');
-    if (hasStreamChannel()) assert.equal(made, 0);
+    for (const store of published) assert.equal(entered, store);
   });
 });
