@@ -1,7 +1,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import type { IncomingHttpHeaders } from 'node:http';
 import type {
-  Attributes,
   Context,
   Span,
   SpanContext,
@@ -443,13 +442,12 @@ interface ProducerSpanShape {
 }
 
 /** `system` is the value of `messaging.system`: `kafka`, or the name of the broker client for other systems. */
-function producerSpanShape(topic: string, system: string, attributes: Attributes = {}): ProducerSpanShape {
+function producerSpanShape(topic: string, system: string): ProducerSpanShape {
   return {
     name: `send ${topic}`,
     options: {
       kind: producerKind,
       attributes: {
-        ...attributes,
         'messaging.system': system,
         'messaging.destination.name': topic,
         'messaging.operation.name': 'send',

@@ -236,8 +236,8 @@ const socketChannel = 'net.server.socket';
 const classNames = ['Http2Server', 'Http2SecureServer'];
 
 /** The first versions known to publish `http2.server.stream.start`; in others, servers must be watched. */
-function hasStreamChannel(nodeVersion: string = process.versions.node): boolean {
-  const [major = 0, minor = 0] = nodeVersion.split('.').map(Number);
+function hasStreamChannel(): boolean {
+  const [major = 0, minor = 0] = process.versions.node.split('.').map(Number);
   if (major === 22) return minor >= 23;
   return major === 24 ? minor >= 21 : major > 24;
 }

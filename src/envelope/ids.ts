@@ -167,11 +167,6 @@ const maxCounter = 2 ** bitsBelowMs - 1;
 const slotDigits = 14;
 const slots = 512;
 
-interface UuidV7Options {
-  /** Fills with random bytes. Default: `node:crypto`. */
-  readonly fill?: ((bytes: Buffer) => void) | undefined;
-}
-
 /**
  * Makes UUIDs of version 7 (RFC 9562). They have 48 bits of milliseconds, a counter of 22 bits with a random start (section 6.2,
  * method 1), 52 random bits. Each is greater than the one before, also as text.
@@ -179,8 +174,7 @@ interface UuidV7Options {
  * Never waits or goes back. If the clock steps back, or the counter overflows, ids continue from the last one. `next` throws
  * `SVC_ENVELOPE_CLOCK_OUT_OF_RANGE` for a clock before 1970 or after 10889.
  */
-function createUuidV7(options: UuidV7Options = {}): { next(): string } {
-  const fill = options.fill ?? ((bytes: Buffer): void => void nodeCrypto().randomFillSync(bytes));
+function createUuidV7(): { next(): string } {
   /** `000` to `fff`: a lookup is faster than formatting. */
   const threeDigits = Array.from({ length: 0x1000 }, (_, value) => value.toString(16).padStart(3, '0'));
   const pool = Buffer.alloc((slots * slotDigits) / 2);
@@ -223,7 +217,7 @@ function createUuidV7(options: UuidV7Options = {}): { next(): string } {
 
   function takeSlot(): number {
     if (at === slots * slotDigits) {
-      fill(pool);
+      nodeCrypto().randomFillSync(pool);
       digits = pool.toString('hex');
       at = 0;
     }
