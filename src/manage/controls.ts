@@ -173,7 +173,7 @@ export interface DeadLetterAsk {
 }
 
 /** A dead letter of the topic, without the content and key of its event. Unknown values are `null`. */
-export interface StoredDeadLetter {
+interface StoredDeadLetter {
   readonly eventId: string;
   readonly eventType: string | null;
   /** Class name or code of the cause. */
@@ -210,7 +210,7 @@ interface BreakerReset {
 }
 
 /** The result of `POST /actuator/svc/circuit-breaker/reset`. `null`: this process has no such breaker. */
-export interface BreakerResets {
+interface BreakerResets {
   /** The breaker for direct sends. */
   readonly broker: BreakerReset | null;
   /** The breaker of this process's relay. */

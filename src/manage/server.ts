@@ -31,7 +31,7 @@ import type { Controls } from './controls.ts';
 import { type JsonBody, problem, type Reply, versionedJsonType } from './reply.ts';
 import { type ExposedRoute, exposedRoutes } from './routes.ts';
 
-export interface ManagementOptions {
+interface ManagementOptions {
   /** 0 takes a free port. */
   readonly port: number;
   /** Number of ports to try from `port` on if they are taken. Default: 1. */

@@ -75,7 +75,7 @@ function writeToStderr(line: string): void {
 }
 
 /** Fields of a log line: ids, counts, codes. Never a payload value, nor a field name that every JSON line has. */
-export type LogFields = Record<string, string | number | boolean | null | undefined> & {
+type LogFields = Record<string, string | number | boolean | null | undefined> & {
   readonly [name in 'timestamp' | 'severity' | 'logger' | 'message' | 'details']?: never;
 };
 
@@ -285,7 +285,7 @@ const quietMs = 10_000;
 /** Keys that are remembered, as brokers name them too. Later keys share one entry. */
 const maxKeys = 100;
 
-export interface ThrottledLogOptions {
+interface ThrottledLogOptions {
   /** Default: error. */
   readonly level?: 'warn' | 'error';
   /** Default: `quietMs`. */

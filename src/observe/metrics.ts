@@ -511,7 +511,7 @@ function counterName(name: string): string {
 /** How often the provider is compared without any event. */
 const lookupIntervalMs = 10_000;
 
-export interface MeterBinding {
+interface MeterBinding {
   /**
    * Removes svc's callbacks from the application's meter provider. Do not call it at the end of the process: the provider's
    * last collection comes after svc's last event, and needs them.

@@ -20,7 +20,7 @@ export interface Storing {
   readonly outcome: Promise<'outbox' | 'rolled_back'>;
 }
 
-export interface JoinParts {
+interface JoinParts {
   readonly insert: (dialect: Dialect, row: OutboxRow) => Statement;
   /** Deletes the row at once, when no relay reads the table. */
   readonly erase?: ((dialect: Dialect, row: OutboxRow) => Statement | undefined) | undefined;
@@ -305,7 +305,7 @@ export function rowWatch(): RowWatch {
   return shared('outbox-row-watch', () => ({}));
 }
 
-export type SameTable = ReturnType<typeof createSameTable>;
+type SameTable = ReturnType<typeof createSameTable>;
 
 interface SameTableOptions {
   readonly store: Pick<OutboxStore, 'lastId' | 'holds'>;

@@ -26,7 +26,7 @@ import type { ReplayRequest } from './replay.ts';
 import { createStatistics, type Statistics } from './statistics.ts';
 import { unfitTable } from './store-error.ts';
 
-export type SenderSettings = Parameters<typeof erasesRows>[0] & {
+type SenderSettings = Parameters<typeof erasesRows>[0] & {
   readonly dialect: Dialect;
   readonly table: string;
 };

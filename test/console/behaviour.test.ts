@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import type { BreakerResets, DeadLetterAsk, DeadLettersOfTopic } from '../../src/manage/controls.ts';
+import type { Controls, DeadLetterAsk, DeadLettersOfTopic } from '../../src/manage/controls.ts';
 import type { ConsoleDocument } from '../../src/manage/views.ts';
 import { requiring } from '../support/requires.ts';
 import { until } from '../support/until.ts';
@@ -197,7 +197,7 @@ requiring('chromium', 'what one can do with the console', function () {
 
   it('works behind a proxy that strips a prefix and ends TLS, which may act as well', async () => {
     let resets = 0;
-    const resetBreakers = (): BreakerResets => {
+    const resetBreakers = (): ReturnType<Controls['resetBreakers']> => {
       resets++;
       return { broker: { before: 'OPEN', after: 'CLOSED' }, outbox: null };
     };

@@ -1,6 +1,6 @@
 import type { Controls } from '../../src/manage/controls.ts';
-import { type ManagementOptions, startManagementServer } from '../../src/manage/server.ts';
-import type { ConsoleDocument, History } from '../../src/manage/views.ts';
+import { startManagementServer } from '../../src/manage/server.ts';
+import type { ConsoleDocument } from '../../src/manage/views.ts';
 import { useLogger } from '../../src/observe/logger.ts';
 import { type Outcome, outcomes } from '../../src/observe/outcomes.ts';
 import { fakeControls } from '../manage/fake-controls.ts';
@@ -19,7 +19,7 @@ const steps = 360;
 const outage = (step: number): boolean => step > 205 && step <= 226;
 const comesBack = (step: number): boolean => step > 226 && step <= 238;
 
-function hour(nowMs: number): History {
+function hour(nowMs: number): ConsoleDocument['history'] {
   const all = Array.from({ length: steps }, (_, step) => step);
   const calls = all.map((step) => Math.round(420 + 140 * Math.sin(step / 55) + 60 * noise(step)));
   let backup = 0;
@@ -155,7 +155,7 @@ export function busyDocument(nowMs: number, afterMs = 0): object {
 }
 
 export interface BusyOptions {
-  readonly server?: Partial<ManagementOptions>;
+  readonly server?: Partial<Parameters<typeof startManagementServer>[0]>;
   readonly controls?: Partial<Controls>;
   readonly change?: (document: ConsoleDocument) => object;
 }

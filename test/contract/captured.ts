@@ -1,11 +1,13 @@
 import { runOwnWork } from '../../src/ground/lifecycle.ts';
 import { createOutboxFunctions } from '../../src/outbox/api/functions.ts';
 import type { RunningOutbox } from '../../src/outbox/api/running-outbox.ts';
-import { createOutboxJoin, type JoinParts, type Storing } from '../../src/outbox/join.ts';
+import { createOutboxJoin, type Storing } from '../../src/outbox/join.ts';
 import { createConnections } from '../../src/transaction/connection.ts';
 import type { Dialect, DriverPatch } from '../../src/transaction/driver.ts';
 import { type CallbackResult, currentScope, runInScope, Scope } from '../../src/transaction/transaction.ts';
 import { outboxRow } from '../cli/outbox-folder.ts';
+
+type JoinParts = Parameters<typeof createOutboxJoin>[0];
 
 /** How often svc was surprised by a commit. */
 export const alarms = { ungated: 0 };

@@ -1,13 +1,12 @@
 import assert from 'node:assert/strict';
 import type { Controls } from '../../src/manage/controls.ts';
-import {
-  type ManagementOptions,
-  type ManagementServer,
-  startManagementServer,
-} from '../../src/manage/server.ts';
-import type { LogFields, Logger } from '../../src/observe/logger.ts';
+import { type ManagementServer, startManagementServer } from '../../src/manage/server.ts';
+import type { Logger } from '../../src/observe/logger.ts';
 import { useLogger } from '../support/log.ts';
 import { fakeControls } from './fake-controls.ts';
+
+type ManagementOptions = Parameters<typeof startManagementServer>[0];
+type LogFields = Parameters<Logger['warn']>[1];
 
 export const defaultOptions: ManagementOptions = {
   port: 0,
@@ -20,7 +19,7 @@ export const defaultOptions: ManagementOptions = {
 export interface ServerHarness {
   readonly logger: Logger;
   /** Everything logged in this test. */
-  readonly lines: [string, LogFields | undefined][];
+  readonly lines: [string, LogFields][];
   /** Starts a server and returns its port; the one before it is stopped. */
   start(options?: Partial<ManagementOptions>, controls?: Controls): Promise<number>;
   stop(): Promise<void>;
@@ -29,7 +28,7 @@ export interface ServerHarness {
 /** For use inside `describe`: servers end with their test. */
 export function serverHarness(): ServerHarness {
   let server: ManagementServer | undefined;
-  const lines: [string, LogFields | undefined][] = [];
+  const lines: [string, LogFields][] = [];
   const log = (message: string, fields?: LogFields): void => void lines.push([message, fields]);
   const logger: Logger = { debug: log, info: log, warn: log, error: log };
   const stop = async (): Promise<void> => {

@@ -4,13 +4,7 @@ import { MeterProvider, MetricReader } from '@opentelemetry/sdk-metrics';
 import sinon from 'sinon';
 import { shared } from '../../src/ground/lifecycle.ts';
 import type { Logger } from '../../src/observe/logger.ts';
-import {
-  bindMeter,
-  exportedNames,
-  type MeterBinding,
-  observedInstruments,
-  publishDuration,
-} from '../../src/observe/metrics.ts';
+import { bindMeter, exportedNames, observedInstruments, publishDuration } from '../../src/observe/metrics.ts';
 import { consumedBy, durationBoundsSeconds } from '../../src/observe/outcomes.ts';
 import { silentLog as silent, useLogger } from '../support/log.ts';
 import { filledSources, metricSources } from './metric-sources.ts';
@@ -39,7 +33,7 @@ class TestReader extends MetricReader {
 }
 
 describe('meter', () => {
-  let binding: MeterBinding | undefined;
+  let binding: ReturnType<typeof bindMeter> | undefined;
 
   function register(): TestReader {
     const reader = new TestReader();

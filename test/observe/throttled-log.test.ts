@@ -1,13 +1,15 @@
 import assert from 'node:assert/strict';
-import { type LogFields, type ThrottledLogOptions, throttledLog } from '../../src/observe/logger.ts';
+import { type Logger, throttledLog } from '../../src/observe/logger.ts';
 import { useClock } from '../support/fake-time.ts';
 import { useLogger } from '../support/log.ts';
+
+type LogFields = Parameters<Logger['warn']>[1];
 
 const quietMs = 10_000;
 
 describe('quiet log', () => {
-  function quietLog(options?: ThrottledLogOptions) {
-    const lines: [string, LogFields | undefined][] = [];
+  function quietLog(...options: Parameters<typeof throttledLog>) {
+    const lines: [string, LogFields][] = [];
     const nothing = () => {};
     const logger = {
       debug: nothing,
@@ -17,7 +19,7 @@ describe('quiet log', () => {
     };
     const clock = useClock({ time: 0, monotonic: (): number => clock.time });
     useLogger(logger);
-    return { say: throttledLog(options), lines, clock };
+    return { say: throttledLog(...options), lines, clock };
   }
 
   it('says the first line of a key at once, and the next one after ten seconds with the number left out', () => {

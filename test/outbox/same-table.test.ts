@@ -1,8 +1,10 @@
 import assert from 'node:assert/strict';
-import { createSameTable, type SameTable } from '../../src/outbox/join.ts';
+import { createSameTable } from '../../src/outbox/join.ts';
 import type { DriverSession } from '../../src/transaction/driver.ts';
 import { clockOfEach } from '../support/fake-time.ts';
 import { useLogger } from '../support/log.ts';
+
+type SameTable = ReturnType<typeof createSameTable>;
 
 function connection(dialect: DriverSession['dialect'] = 'postgres'): DriverSession {
   return { dialect, status: () => 'open', run: () => undefined };

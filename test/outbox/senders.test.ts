@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
-import { judge, type SenderSettings } from '../../src/outbox/outbox-health.ts';
+import { judge } from '../../src/outbox/outbox-health.ts';
 import type { Senders } from '../../src/outbox/outbox-store.ts';
+
+type Settings = Parameters<typeof judge>[0];
 
 const relaying = {
   dialect: 'postgres',
@@ -14,7 +16,7 @@ const plain: Senders = { erases: false, isRouted: false, log: 'none', relays: 0,
 const debezium: Senders = { ...plain, erases: true, isRouted: true, log: 'read' };
 
 describe('who sends the rows of an outbox', () => {
-  const refused: readonly [string, SenderSettings, Senders, RegExp | undefined][] = [
+  const refused: readonly [string, Settings, Senders, RegExp | undefined][] = [
     ['a relay on a plain table', relaying, plain, undefined],
     ['a relay on columns of Debezium', relaying, { ...plain, isRouted: true }, undefined],
     [
@@ -62,7 +64,7 @@ describe('who sends the rows of an outbox', () => {
     });
 
   const waiting = { ...plain, oldestMs: 60_001 };
-  const remarked: readonly [string, SenderSettings, Senders, RegExp | undefined][] = [
+  const remarked: readonly [string, Settings, Senders, RegExp | undefined][] = [
     ['rows that wait for a minute', alone, { ...plain, oldestMs: 60_000 }, undefined],
     ['rows that wait for longer, and no relay', alone, waiting, /wait for 1 min, but no relay of it runs/],
     ['rows that wait for two hours', alone, { ...plain, oldestMs: 7_200_000 }, /wait for 2 h/],
