@@ -325,7 +325,7 @@ interface Histogram {
   readonly buckets: readonly number[];
 }
 
-export function createHistogram(bounds: readonly number[] = durationBoundsSeconds): Histogram {
+function createHistogram(bounds: readonly number[] = durationBoundsSeconds): Histogram {
   const buckets: number[] = new Array(bounds.length + 1).fill(0);
   const histogram = {
     count: 0,
