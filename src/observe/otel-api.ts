@@ -30,7 +30,7 @@ export function registeredContextManager(): object | undefined {
 }
 
 /** The OpenTelemetry API, loaded now; `undefined` if it is not installed. Registrations are global to the process. */
-export function loadOtelApi(): OtelApi | undefined {
+function loadOtelApi(): OtelApi | undefined {
   if (api === null) {
     try {
       api = createRequire(import.meta.url)('@opentelemetry/api') as OtelApi;
@@ -178,6 +178,6 @@ export function isolate<T>(work: () => T): T {
 const suppressTracingKey = Symbol.for('OpenTelemetry SDK Context Key SUPPRESS_TRACING');
 
 /** A context in which no instrumentation makes spans: svc's own sends and queries show as its own span only. */
-export function suppressTracing(context: Context): Context {
+function suppressTracing(context: Context): Context {
   return context.setValue(suppressTracingKey, true);
 }

@@ -29,6 +29,14 @@ describe('isolate', () => {
     assert.equal(exporter.getFinishedSpans().length, 1);
   });
 
+  it('forbids spans by the key that the API gives for the name of the SDK', () => {
+    const key = api.createContextKey('OpenTelemetry SDK Context Key SUPPRESS_TRACING');
+    assert.equal(
+      isolate(() => api.context.active().getValue(key)),
+      true,
+    );
+  });
+
   it('is own work from beginning to end, and nothing beside it is', async () => {
     const seen: boolean[] = [];
     const work = isolate(async () => {

@@ -4,7 +4,7 @@ import { execFileSync } from 'node:child_process';
 // Each in a process of its own: what was loaded or registered here already would hide the answer.
 function run(script: string): string {
   const module = new URL('../../src/observe/otel-api.ts', import.meta.url).href;
-  const code = `import { otelApi, loadOtelApi, sayWhereSdkIsForeign } from ${JSON.stringify(module)};\n${script}`;
+  const code = `import { otelApi, setProviders, sayWhereSdkIsForeign } from ${JSON.stringify(module)};\n${script}`;
   return execFileSync(process.execPath, ['--input-type=module', '--eval', code], {
     cwd: import.meta.dirname,
     encoding: 'utf8',
@@ -39,10 +39,13 @@ describe('otel-api', () => {
     assert.equal(output, '1 true\n[ false, false, true, true ]\n');
   });
 
-  it('loads on demand', () => {
+  it('is loaded for an application that hands over its providers', () => {
     assert.equal(
-      run('console.log(typeof loadOtelApi().trace.getTracer, otelApi() === loadOtelApi());'),
-      'function true\n',
+      run(`
+      const before = otelApi();
+      setProviders({});
+      console.log(before, typeof otelApi().trace.getTracer, otelApi() === otelApi());`),
+      'undefined function true\n',
     );
   });
 });

@@ -3,7 +3,6 @@ import * as api from '@opentelemetry/api';
 import { AsyncLocalStorageContextManager } from '@opentelemetry/context-async-hooks';
 import { InMemorySpanExporter, SimpleSpanProcessor, TracerProvider } from '@opentelemetry/sdk-trace';
 import { createTraceStarter } from '../../src/context/context-store.ts';
-import { suppressTracing } from '../../src/observe/otel-api.ts';
 
 describe('spans', () => {
   const exporter = new InMemorySpanExporter();
@@ -59,20 +58,5 @@ describe('spans', () => {
     const message = 'the event was not published: refused';
     assert.deepEqual(span?.status, { code: api.SpanStatusCode.ERROR, message });
     assert.equal(span?.ended, true);
-  });
-
-  describe('suppressTracing', () => {
-    it('is understood by the SDK: no second span inside', async () => {
-      await api.context.with(suppressTracing(api.ROOT_CONTEXT), async () => {
-        await Promise.resolve();
-        tracer.startSpan('send orders.v1').end();
-      });
-      assert.deepEqual(finished(), []);
-    });
-
-    it('uses the key that the API gives for this name', () => {
-      const key = api.createContextKey('OpenTelemetry SDK Context Key SUPPRESS_TRACING');
-      assert.equal(suppressTracing(api.ROOT_CONTEXT).getValue(key), true);
-    });
   });
 });
