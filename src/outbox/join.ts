@@ -268,7 +268,7 @@ const isLost = ({ code, message }: DatabaseError): boolean =>
  * The error for the application when its row was refused. Errors that applications retry stay the driver's; others may contain
  * values of the row.
  */
-export function insertError(error: unknown): unknown {
+function insertError(error: unknown): unknown {
   if (error instanceof SvcError) return error;
   const found = (error ?? {}) as DatabaseError;
   const { code, errno, sqlState } = found;
