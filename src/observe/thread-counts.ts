@@ -53,7 +53,7 @@ interface DurationRow {
   readonly buckets: readonly number[];
 }
 
-export function readCounts(thread: number, sources: MetricSources): ThreadCounts {
+function readCounts(thread: number, sources: MetricSources): ThreadCounts {
   return { ...readTold(thread, sources), rows: [...sources.ledger.rows()].map(countsOf) };
 }
 
@@ -91,7 +91,7 @@ const nothingTold = (thread: number): ToldCounts => ({
   recentDlqEvents: [],
 });
 
-export function addCounts(one: ThreadCounts, other: ThreadCounts): ThreadCounts {
+function addCounts(one: ThreadCounts, other: ThreadCounts): ThreadCounts {
   const [earlier, later] = [one.lastPublishedMs, other.lastPublishedMs];
   const recent = [...one.recentDlqEvents, ...other.recentDlqEvents];
   return {
@@ -109,7 +109,7 @@ export function addCounts(one: ThreadCounts, other: ThreadCounts): ThreadCounts 
 }
 
 /** See `WorkerCounts`. */
-export function withCounts(own: MetricSources, others: () => ThreadCounts | undefined): MetricSources {
+function withCounts(own: MetricSources, others: () => ThreadCounts | undefined): MetricSources {
   /** `own` itself if there are no other threads: a sum would copy the rows of all event types for each number. */
   const all = (): MetricSources => {
     const there = others();
@@ -163,7 +163,7 @@ function sourcesOf(own: MetricSources, counts: ThreadCounts): MetricSources {
 }
 
 /** See `WorkerCounts`. */
-export function withCalls<T extends Omit<CaptureTarget, 'target'>>(
+function withCalls<T extends Omit<CaptureTarget, 'target'>>(
   own: T,
   target: string,
   others: ThreadCounts | undefined,

@@ -2,9 +2,12 @@ import type { CaptureTarget, MetricSources, OutboxState } from '../../src/observ
 import { createLedger, createPublishDurations, outcomes } from '../../src/observe/outcomes.ts';
 
 /** Empty sources for a test to fill. */
-export function metricSources(captureTargets: readonly CaptureTarget[] = []): MetricSources {
+export function metricSources(
+  captureTargets: readonly CaptureTarget[] = [],
+  ledger = createLedger(),
+): MetricSources {
   return {
-    ledger: createLedger(),
+    ledger,
     durations: createPublishDurations(),
     circuit: () => 0,
     buffer: () => ({ events: 0, bytes: 0, overflows: 0 }),
@@ -18,12 +21,13 @@ export function metricSources(captureTargets: readonly CaptureTarget[] = []): Me
 }
 
 /** One of everything, so that no instrument is without a value. */
-export function filledSources(): MetricSources {
-  const empty = metricSources([
+export function filledSources(ofLedger = createLedger()): MetricSources {
+  const targets: readonly CaptureTarget[] = [
     { target: './src/orders.ts#createOrder', state: 'patched', calls: 7, failed: 2, skipped: 1 },
     { target: './src/orders.ts#cancelOrder', state: 'patched', calls: 0, failed: 0, skipped: 0 },
     { target: './src/gone.ts#nothing', state: 'failed', calls: 0, failed: 0, skipped: 0 },
-  ]);
+  ];
+  const empty = metricSources(targets, ofLedger);
   const outbox: OutboxState = {
     pending: () => 12,
     oldestPendingMs: () => 1_500,
