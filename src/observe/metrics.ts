@@ -134,7 +134,7 @@ interface DurationInstrument extends Named {
 }
 
 /** OpenTelemetry names of an instrument. An alias with the same Prometheus name is left out: it would be scraped twice. */
-export function exportedNames(instrument: ObservedInstrument): readonly string[] {
+function exportedNames(instrument: ObservedInstrument): readonly string[] {
   return instrument.alias !== undefined && instrument.prometheusAlias !== undefined
     ? [instrument.name, instrument.alias]
     : [instrument.name];
