@@ -230,7 +230,7 @@ interface Finding {
   readonly text: string;
 }
 
-export interface Measured {
+interface Measured {
   readonly recent: Totals;
   /** Dead letters of the last minute: whether their number rises. */
   readonly dlqOfLastMinute: number;
@@ -321,7 +321,7 @@ const rules: readonly Rule[] = [
 ];
 
 /** All findings, the worst first. */
-export function findingsOf(measured: Measured, others: readonly Finding[] = []): readonly Finding[] {
+function findingsOf(measured: Measured, others: readonly Finding[] = []): readonly Finding[] {
   const found = rules.map((rule) => rule(measured)).filter((finding) => finding !== undefined);
   return [...found, ...others].sort(
     (one, other) => Number(one.state === 'WARNING') - Number(other.state === 'WARNING'),

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { existsSync, readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
-import { findingsOf, type Measured } from '../../src/manage/health.ts';
 import { openapiDocument } from '../../src/manage/openapi.ts';
 import { exposedRoutes } from '../../src/manage/routes.ts';
 import { renderMetrics } from '../../src/observe/prometheus.ts';
+import { measuredHealth } from '../manage/measured-health.ts';
 import { filledSources } from '../observe/metric-sources.ts';
 
 const root = resolve(import.meta.dirname, '../..');
@@ -121,26 +121,19 @@ describe('docs/management.md', () => {
       assert.ok(existsSync(join(root, file)), file);
   });
 
-  const nothing = { published: 0, failed: 0, dlq: 0, brokerErrors: 0, sends: 0, sendSeconds: 0 };
-  const outbox = {
-    ...{ circuitBreakerState: 'CLOSED' as const, consecutiveFailures: 0, timeSinceLastSuccessMs: 0 },
-    ...{ totalPending: 0, totalFailed: 0 },
-  };
-  const measured = (recent: Partial<typeof nothing>, of: Partial<typeof outbox> = {}): Measured => ({
-    ...{ recent: { ...nothing, ...recent }, dlqOfLastMinute: recent.dlq ?? 0, outbox: { ...outbox, ...of } },
-  });
+  type Measured = Parameters<typeof measuredHealth>[0];
   /** By the field of the specification: what is measured where it has this value. */
   const measures: Readonly<Record<string, (value: number) => Measured>> = {
-    successRate: (value) => measured({ published: value * 100, failed: (100 - value) * 100 }),
-    totalDlqEvents: (dlq) => measured({ dlq }),
-    totalBrokerErrors: (brokerErrors) => measured({ brokerErrors }),
-    'publish duration': (ms) => measured({ sends: 100, sendSeconds: ms / 10 }),
-    totalPending: (totalPending) => measured({}, { totalPending }),
-    consecutiveFailures: (consecutiveFailures) => measured({}, { consecutiveFailures }),
-    timeSinceLastSuccessMs: (value) => measured({}, { timeSinceLastSuccessMs: value, totalPending: 1 }),
+    successRate: (value) => ({ recent: { published: value * 100, failed: (100 - value) * 100 } }),
+    totalDlqEvents: (dlq) => ({ recent: { dlq } }),
+    totalBrokerErrors: (brokerErrors) => ({ recent: { brokerErrors } }),
+    'publish duration': (ms) => ({ recent: { sends: 100, sendSeconds: ms / 10 } }),
+    totalPending: (totalPending) => ({ outbox: { totalPending } }),
+    consecutiveFailures: (consecutiveFailures) => ({ outbox: { consecutiveFailures } }),
+    timeSinceLastSuccessMs: (value) => ({ outbox: { timeSinceLastSuccessMs: value, totalPending: 1 } }),
   };
 
-  it('has a row for each threshold of the health details, with the numbers that hold', () => {
+  it('has a row for each threshold of the health details, with the numbers that hold', async () => {
     const thresholds = rowsOf('Thresholds');
     assert.deepEqual(
       thresholds.map(([name]) => codes(name as string)[0]),
@@ -156,8 +149,8 @@ describe('docs/management.md', () => {
         const [, side, number] = /^(over|under) ([\d.,]+)/.exec(cell) ?? assert.fail(cell);
         const at = Number((number as string).replaceAll(',', ''));
         const step = side === 'over' ? 1 : -0.1;
-        assert.equal(findingsOf(measure(at + step))[0]?.state, state, `${name} beyond ${at}`);
-        assert.notEqual(findingsOf(measure(at))[0]?.state, state, `${name} at ${at}`);
+        assert.equal((await measuredHealth(measure(at + step))).state, state, `${name} beyond ${at}`);
+        assert.notEqual((await measuredHealth(measure(at))).state, state, `${name} at ${at}`);
       }
       for (const file of testsOf('Tests of the thresholds', name))
         assert.ok(existsSync(join(root, file)), file);

@@ -1,51 +1,45 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import type { OutboxSummary } from '../../src/manage/controls.ts';
-import { findingsOf, type Measured, watchHealth } from '../../src/manage/health.ts';
+import { watchHealth } from '../../src/manage/health.ts';
 import type { TargetState } from '../../src/observe/outcomes.ts';
 import { clockOfEach } from '../support/fake-time.ts';
+import { measuredHealth, noCounts as none } from './measured-health.ts';
 
-type Totals = Measured['recent'];
-
-const none: Totals = { published: 0, failed: 0, dlq: 0, brokerErrors: 0, sends: 0, sendSeconds: 0 };
-const idle: OutboxSummary = {
-  ...{ circuitBreakerState: 'CLOSED', consecutiveFailures: 0, timeSinceLastSuccessMs: null },
-  ...{ totalPending: 0, totalFailed: 0 },
-};
+type Totals = typeof none;
 
 describe('thresholds of monitoring', () => {
-  const found = (recent: Partial<Totals>, outbox: Partial<OutboxSummary> = {}, dlqOfLastMinute = 0) =>
-    findingsOf({
-      ...{ recent: { ...none, ...recent }, dlqOfLastMinute, outbox: { ...idle, ...outbox } },
+  const clock = clockOfEach();
+  const found = async (recent: Partial<Totals>, outbox: Partial<OutboxSummary> = {}, dlqOfLastMinute = 0) => {
+    const { state, findings = [] } = await measuredHealth({
+      ...{ recent, outbox },
+      earlier: { counts: { dlq: (recent.dlq ?? 0) - dlqOfLastMinute }, pass: () => clock.tick(70_000) },
     });
-  const states = (...given: Parameters<typeof found>): string =>
-    found(...given)
-      .map(({ state }) => state)
-      .join();
+    assert.equal(state, findings[0]?.split(':')[0] ?? 'HEALTHY');
+    return findings;
+  };
+  const states = async (...given: Parameters<typeof found>): Promise<string> =>
+    (await found(...given)).map((finding) => finding.split(':')[0]).join();
 
-  it('nothing happened: none is crossed, with an outbox and without', () => {
-    assert.deepEqual(found({}), []);
-    assert.deepEqual(findingsOf({ recent: none, dlqOfLastMinute: 0, outbox: undefined }), []);
+  it('nothing happened: none is crossed, with an outbox and without', async () => {
+    assert.deepEqual(await found({}), []);
+    assert.deepEqual(await measuredHealth({}), { state: 'HEALTHY' });
   });
 
-  it('targets that make no events: a warning with the reasons', () => {
+  it('targets that make no events: a warning with the reasons', async () => {
     const counts = { calls: 0, failed: 0, skipped: 0 };
-    const ofTargets = (...states: readonly TargetState[]) =>
-      findingsOf({
-        ...{ recent: none, dlqOfLastMinute: 0, outbox: undefined },
-        targets: states.map((state, index) => ({
-          target: `t${index}`,
-          state,
-          reason: `r${index}`,
-          ...counts,
-        })),
-      });
-    assert.deepEqual(ofTargets('patched', 'pending'), []);
-    assert.deepEqual(ofTargets('unloaded', 'patched', 'failed'), [
-      { state: 'WARNING', text: '2 of 3 targets make no events: t0: r0; t2: r2' },
+    const ofTargets = async (...states: readonly TargetState[]) => {
+      const targets = states.map((state, index) => ({
+        ...{ target: `t${index}`, state, reason: `r${index}`, ...counts },
+      }));
+      return (await measuredHealth({ targets: () => targets })).findings;
+    };
+    assert.deepEqual(await ofTargets('patched', 'pending'), undefined);
+    assert.deepEqual(await ofTargets('unloaded', 'patched', 'failed'), [
+      'WARNING: 2 of 3 targets make no events: t0: r0; t2: r2',
     ]);
     assert.match(
-      ofTargets('failed', 'failed', 'failed', 'failed', 'failed')[0]?.text ?? '',
+      (await ofTargets('failed', 'failed', 'failed', 'failed', 'failed'))?.[0] ?? '',
       /; t2: r2; and 2 more$/,
     );
   });
@@ -76,22 +70,25 @@ describe('thresholds of monitoring', () => {
     ['hours, where nothing waits', '', {}, { timeSinceLastSuccessMs: 9_999_999 }],
   ];
   for (const [title, state, ...given] of rows)
-    it(`${title}: ${state || 'none'}`, () => assert.equal(states(...given), state));
+    it(`${title}: ${state || 'none'}`, async () => assert.equal(await states(...given), state));
 
-  it('a local backup that cannot be used is a WARNING with its reason, and nothing else of it is', () => {
-    const quiet = { recent: none, dlqOfLastMinute: 0, outbox: undefined };
-    for (const backupProblem of [undefined, null])
-      assert.deepEqual(findingsOf({ ...quiet, backupProblem }), []);
-    assert.deepEqual(findingsOf({ ...quiet, backupProblem: 'the backup folder "x" is not used: why' }), [
-      { state: 'WARNING', text: 'the next outage loses events: the backup folder "x" is not used: why' },
-    ]);
+  it('a local backup that cannot be used is a WARNING with its reason, and nothing else of it is', async () => {
+    for (const problem of [undefined, null])
+      assert.deepEqual(await measuredHealth({ backupProblem: () => problem }), { state: 'HEALTHY' });
+    assert.deepEqual(
+      await measuredHealth({ backupProblem: () => 'the backup folder "x" is not used: why' }),
+      {
+        state: 'WARNING',
+        findings: ['WARNING: the next outage loses events: the backup folder "x" is not used: why'],
+      },
+    );
   });
 
-  it('say what was measured, which one it is and what to do, the worst first', () => {
-    const lines = found({ published: 98, failed: 2, dlq: 1, brokerErrors: 6 }).map(({ text }) => text);
-    assert.match(lines[0] ?? '', /^6 sends failed in the last five minutes, over 5: see the log/);
-    assert.match(lines[1] ?? '', /^98 % of the events .* under 99 %: see svc_events_failed_total/);
-    assert.match(lines[2] ?? '', /^1 dead letters .*: npx --no svc dlq list/);
+  it('say what was measured, which one it is and what to do, the worst first', async () => {
+    const lines = await found({ published: 98, failed: 2, dlq: 1, brokerErrors: 6 });
+    assert.match(lines[0] ?? '', /^CRITICAL: 6 sends failed in the last five minutes, over 5: see the log/);
+    assert.match(lines[1] ?? '', /^WARNING: 98 % of the events .* under 99 %: see svc_events_failed_total/);
+    assert.match(lines[2] ?? '', /^WARNING: 1 dead letters .*: npx --no svc dlq list/);
   });
 });
 
