@@ -397,7 +397,7 @@ export function totalsByType(sources: MetricSources): Map<string, number> {
 }
 
 /** The input of both shapes, read at one moment. */
-export interface ReportParts {
+interface ReportParts {
   readonly sources: MetricSources;
   /** Missing without an outbox. */
   readonly outbox: OutboxSummary | undefined;
@@ -405,7 +405,7 @@ export interface ReportParts {
   readonly nowMs: number;
 }
 
-export function metricsReport({ sources, outbox, traffic }: ReportParts): MetricsReport {
+function metricsReport({ sources, outbox, traffic }: ReportParts): MetricsReport {
   const { published, failed, dlq } = totalsOf(sources);
   const totalBackupFiles = sources.backup().files;
   return {
@@ -429,7 +429,7 @@ export function metricsReport({ sources, outbox, traffic }: ReportParts): Metric
   };
 }
 
-export function flatMetricsReport({ sources, outbox, nowMs }: ReportParts) {
+function flatMetricsReport({ sources, outbox, nowMs }: ReportParts) {
   const { published, failed, dlq } = totalsOf(sources);
   const relayedMsAgo = outbox?.timeSinceLastSuccessMs ?? null;
   const times = [sources.lastPublishedMs(), relayedMsAgo === null ? null : nowMs - relayedMsAgo];

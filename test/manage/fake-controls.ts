@@ -1,6 +1,6 @@
-import type { Controls, Health, OutboxHealth, RecoveryControls } from '../../src/manage/controls.ts';
-import { flatMetricsReport, metricsReport, type ReportParts } from '../../src/manage/views.ts';
+import type { Controls, Health, OutboxHealth } from '../../src/manage/controls.ts';
 import { filledSources } from '../observe/metric-sources.ts';
+import { info, noRecovery, viewsOf } from './fake-views.ts';
 
 export const upHealth: Health = {
   status: 'UP',
@@ -46,18 +46,13 @@ export const downOutbox: OutboxHealth = {
   error: 'the database cannot be reached',
 };
 
-export function reports(parts: ReportParts): Pick<Controls, 'metricsReport' | 'flatMetricsReport'> {
-  return {
-    metricsReport: async () => metricsReport(parts),
-    flatMetricsReport: async () => flatMetricsReport(parts),
-  };
+export function reports(
+  ...of: Parameters<typeof viewsOf>
+): Pick<Controls, 'metricsReport' | 'flatMetricsReport'> {
+  const { metricsReport, flatMetricsReport, close } = viewsOf(...of);
+  close();
+  return { metricsReport, flatMetricsReport };
 }
-
-const noRecovery: RecoveryControls = {
-  start: () => undefined,
-  latest: () => ({ run: null, dryRun: null }),
-  missing: () => undefined,
-};
 
 export function fakeControls(overrides: Partial<Controls> = {}): Controls {
   return {
@@ -65,8 +60,8 @@ export function fakeControls(overrides: Partial<Controls> = {}): Controls {
     isReady: async () => true,
     metricsText: async () => '# TYPE svc_events_in_flight gauge\nsvc_events_in_flight{eventType="é"} 0\n',
     console: async (afterMs) => ({ afterMs }),
-    info: () => ({ service: { name: 'orders', version: '1.4.0' }, svc: { version: '0.1.0' } }),
-    ...reports({ sources: filledSources(), outbox: undefined, traffic: undefined, nowMs: 0 }),
+    info: () => info,
+    ...reports(filledSources()),
     targets: () => filledSources().captureTargets(),
     deadLetters: () => ({
       waiting: 3,

@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict';
+import type { BrokerView, OutboxHealth } from '../../src/manage/controls.ts';
 import type { MetricSources } from '../../src/observe/metrics.ts';
 import { renderMetrics } from '../../src/observe/prometheus.ts';
 import { filledSources, metricSources } from '../observe/metric-sources.ts';
+import { useClock } from '../support/fake-time.ts';
 import { downOutbox, fakeControls, reports, upOutbox } from './fake-controls.ts';
 import { ask } from './http-client.ts';
 import { serverHarness } from './server-harness.ts';
@@ -26,11 +28,16 @@ describe('/actuator/svc-metrics', () => {
     ],
     ...rest,
   });
-  const startWith = (parts: Partial<Parameters<typeof reports>[0]> = {}): Promise<number> =>
-    start(
-      {},
-      fakeControls(reports({ sources: filled(), outbox: upOutbox, traffic, nowMs: publishedAt, ...parts })),
-    );
+  interface Parts {
+    readonly sources?: MetricSources;
+    readonly outbox?: OutboxHealth | undefined;
+    readonly traffic?: BrokerView | undefined;
+    readonly nowMs?: number;
+  }
+  const startWith = ({ sources = filled(), nowMs = publishedAt, ...parts }: Parts = {}): Promise<number> => {
+    useClock({ now: () => nowMs });
+    return start({}, fakeControls(reports(sources, { outbox: upOutbox, traffic, ...parts })));
+  };
   // biome-ignore lint/suspicious/noExplicitAny: what came over the wire.
   const bodyOf = async (port: number, query = ''): Promise<any> => {
     const { status, body } = await ask(port, `${path}${query}`);
