@@ -290,7 +290,7 @@ interface Levels {
   readonly buckets: readonly number[];
 }
 
-export function levelsOf(sources: MetricSources, wallMs: number): Levels {
+function levelsOf(sources: MetricSources, wallMs: number): Levels {
   const buckets: number[] = new Array(durationBoundsSeconds.length + 1).fill(0);
   for (const { histogram } of sources.durations.rows())
     for (const [index, count] of histogram.buckets.entries()) (buckets[index] as number) += count;
@@ -307,7 +307,7 @@ interface Sample {
   readonly totals: ReturnType<typeof countsOf> & Levels;
 }
 
-export function historyOf(samples: readonly Sample[], afterMs: number): History {
+function historyOf(samples: readonly Sample[], afterMs: number): History {
   const steps = samples
     .slice(1)
     .map(({ atMs, totals: now }, index) => {
@@ -365,7 +365,7 @@ interface Trends {
 }
 
 /** The events of the busiest types within each of the last steps. A type that joins them starts without history. */
-export function createTrends(read: () => ReadonlyMap<string, number>): Trends {
+function createTrends(read: () => ReadonlyMap<string, number>): Trends {
   interface Seen {
     readonly total: number;
     readonly events: readonly number[];
@@ -389,7 +389,7 @@ export function createTrends(read: () => ReadonlyMap<string, number>): Trends {
 }
 
 /** Events that reached their topic, and events that did not. */
-export function totalsByType(sources: MetricSources): Map<string, number> {
+function totalsByType(sources: MetricSources): Map<string, number> {
   const totals = eventsByType('svc.events.published', sources);
   for (const [type, failed] of eventsByType('svc.events.failed', sources))
     totals.set(type, (totals.get(type) ?? 0) + failed);
@@ -449,7 +449,7 @@ function recentDlqOf(sources: MetricSources): DeadLetters['recent'] {
   }));
 }
 
-export function countsOf(sources: MetricSources) {
+function countsOf(sources: MetricSources) {
   const histograms = [...sources.durations.rows()].map(({ histogram }) => histogram);
   return {
     ...totalsOf(sources),
