@@ -219,7 +219,7 @@ interface Found {
 }
 
 /** Health of an outbox. At most one question at a time goes to the database. */
-export function createOutboxHealth(options: OutboxHealthOptions) {
+function createOutboxHealth(options: OutboxHealthOptions) {
   const { countPending, statistics, relay, problem, remark, failedBlocks = false } = options;
   let last: Found | undefined;
   let nextAtMs = Number.NEGATIVE_INFINITY;
