@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
-import { createCleanup } from '../../src/outbox/relay/relay.ts';
-import { createMemoryOutboxStore } from './memory-outbox-store.ts';
+import type { RelaySettings } from '../../src/outbox/relay/relay.ts';
 import { onFakeTime } from './relay/fake-time.ts';
 import { rowOf } from './relay/relay-under-test.ts';
 
@@ -16,7 +15,13 @@ describe('outbox cleanup', () => {
   });
   afterEach(() => its.time.restore());
 
-  const settings = { cleanupEnabled: true, retentionDays: 7, failedRetentionDays: 30 };
+  /** A relay that cleans up, while others have all shards. */
+  function started(settings: Partial<RelaySettings> = {}) {
+    Object.assign(its.store, { isFull: async () => false, claim: async () => [] });
+    const relay = its.relay({ cleanupEnabled: true, ...settings });
+    relay.start();
+    return relay;
+  }
 
   async function ended(status: 'PUBLISHED' | 'FAILED' | 'PENDING', count: number): Promise<void> {
     await its.insert(...Array.from({ length: count }, (_, at) => rowOf(`${status}${at}`, at)));
@@ -30,8 +35,7 @@ describe('outbox cleanup', () => {
     await ended('FAILED', 2);
     await ended('PENDING', 3);
     its.time.setSystemTime(7 * dayMs - firstCleanupMs - 1);
-    const cleanup = createCleanup({ ...its, settings });
-    const done = cleanup.run();
+    const relay = started();
     await its.time.tickAsync(firstCleanupMs);
     assert.equal(left().length, 2_505, 'a moment before their time');
     await its.time.tickAsync(cleanupIntervalMs - 1);
@@ -45,21 +49,18 @@ describe('outbox cleanup', () => {
     its.time.setSystemTime(31 * dayMs);
     await its.time.tickAsync(cleanupIntervalMs);
     assert.deepEqual(left(), ['PENDING', 'PENDING', 'PENDING']);
-    cleanup.stop();
-    await done;
+    await relay.stop(1_000);
     assert.equal(its.time.countTimers(), 0);
   });
 
   it('keeps FAILED rows for good where their retention is 0, and does nothing where it is off', async () => {
     await ended('FAILED', 1);
     its.time.setSystemTime(1_000 * dayMs);
-    const cleanup = createCleanup({ ...its, settings: { ...settings, failedRetentionDays: 0 } });
-    void cleanup.run();
-    await createCleanup({ ...its, settings: { ...settings, cleanupEnabled: false } }).run();
+    const relays = [started({ failedRetentionDays: 0 }), started({ cleanupEnabled: false })];
     await its.time.tickAsync(firstCleanupMs);
     assert.equal(its.store.calls.get('cleanup'), 1);
     assert.deepEqual(left(), ['FAILED']);
-    cleanup.stop();
+    await Promise.all(relays.map((relay) => relay.stop(1_000)));
   });
 
   it('leaves a day longer to the partitions, which are dropped; what holds them up is said, and rows are deleted', async () => {
@@ -72,29 +73,27 @@ describe('outbox cleanup', () => {
       if (failing !== undefined) throw new Error(failing);
       return true;
     };
-    const cleanup = createCleanup({ ...its, store: { cleanup: its.store.cleanup, partition }, settings });
-    void cleanup.run();
+    its.store.partition = partition;
+    const relay = started();
     await its.time.tickAsync(firstCleanupMs);
     assert.deepEqual([ages, left()], [[7], ['PUBLISHED']]);
     failing = 'not the owner';
     await its.time.tickAsync(cleanupIntervalMs);
     assert.deepEqual([ages, left()], [[7, 7], []]);
     assert.deepEqual(its.said(), ['warn outbox: not the owner']);
-    cleanup.stop();
+    await relay.stop(1_000);
   });
 
   it('tries again after a failure of the database', async () => {
     await ended('PUBLISHED', 1);
     its.time.setSystemTime(8 * dayMs);
-    const store = createMemoryOutboxStore(() => its.time.now, its.store.table);
-    store.failing = 'away';
-    const cleanup = createCleanup({ ...its, store, settings });
-    void cleanup.run();
+    its.store.failing = 'away';
+    const relay = started();
     await its.time.tickAsync(firstCleanupMs);
-    store.failing = undefined;
+    its.store.failing = undefined;
     await its.time.tickAsync(cleanupIntervalMs);
     assert.deepEqual(left(), []);
     assert.deepEqual(its.said(), ['warn outbox: old rows cannot be deleted; svc tries again: away']);
-    cleanup.stop();
+    await relay.stop(1_000);
   });
 });

@@ -388,10 +388,7 @@ const marginMs = 1_000;
 const renewalMs = 1_000;
 
 /** A lease is renewed after each third, and must always be long enough for a send. */
-export function leaseMsFor({
-  sendTimeoutMs,
-  leaseMs,
-}: Pick<RelaySettings, 'sendTimeoutMs' | 'leaseMs'>): number {
+function leaseMsFor({ sendTimeoutMs, leaseMs }: Pick<RelaySettings, 'sendTimeoutMs' | 'leaseMs'>): number {
   return leaseMs ?? Math.max(shortestLeaseMs, Math.ceil(1.5 * (sendTimeoutMs + marginMs + renewalMs)));
 }
 
@@ -738,7 +735,7 @@ interface Place {
 const maxPlaces = 10_000;
 
 /** Topics or partitions that get no sends for a while, with exponential backoff. */
-export function createBackoffs(options: { readonly firstMs: number; readonly longestMs: number }) {
+function createBackoffs(options: { readonly firstMs: number; readonly longestMs: number }) {
   const { firstMs, longestMs } = options;
   const places = new Map<string, Place>();
   const paused = new Set<string>();
@@ -1679,7 +1676,7 @@ interface CleanupOptions {
 }
 
 /** Deletes old rows, one instance at a time. */
-export function createCleanup({ store, settings, rests }: CleanupOptions) {
+function createCleanup({ store, settings, rests }: CleanupOptions) {
   const { retentionDays, failedRetentionDays } = settings;
   const say = throttledLog({ level: 'warn' });
   const pause = createWakeup();

@@ -2,7 +2,6 @@ import assert from 'node:assert/strict';
 import { isOwnWork } from '../../../src/ground/lifecycle.ts';
 import { isolate } from '../../../src/observe/otel-api.ts';
 import type { OutboxStore } from '../../../src/outbox/outbox-store.ts';
-import { leaseMsFor } from '../../../src/outbox/relay/relay.ts';
 import { createTable, createMemoryOutboxStore as memoryStore } from '../memory-outbox-store.ts';
 import { onFakeTime } from './fake-time.ts';
 import { duplicates, invalid, relayOver, rowOf } from './relay-under-test.ts';
@@ -16,9 +15,22 @@ describe('relay: leases and the end', () => {
 
   const names = () => its.broker.stored.map(({ headers }) => `${headers.aggregateId}${headers.seq}`);
 
-  it('leases for 10 s, and for longer sends so that one always fits in between two renewals', () => {
-    assert.equal(leaseMsFor({ sendTimeoutMs: 1 }), 10_000);
-    assert.equal(leaseMsFor({ sendTimeoutMs: 10_000 }), 18_000);
+  it('leases for 10 s, and for longer sends so that one always fits in between two renewals', async () => {
+    const claimed: number[] = [];
+    const { claim } = its.store;
+    its.store.claim = (owner, leaseMs, options) => {
+      claimed.push(leaseMs);
+      return claim(owner, leaseMs, options);
+    };
+    for (const sendTimeoutMs of [1, 10_000]) {
+      const relay = its.relay({ sendTimeoutMs });
+      relay.start();
+      await its.time.tickAsync(1);
+      const stopped = relay.stop(1_000);
+      await its.time.tickAsync(1_000);
+      await stopped;
+    }
+    assert.deepEqual(claimed, [10_000, 18_000]);
   });
 
   it('says that it stands still when claims have failed, or were not answered, for two leases, and until the next one', async () => {

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { createPostgresStore } from '../../../src/adapters/postgres/postgres-store.ts';
 import { shardCount } from '../../../src/outbox/outbox-row.ts';
-import { leaseMsFor } from '../../../src/outbox/relay/relay.ts';
 import { startOwnPostgres } from '../../support/postgres.ts';
 import { requiring } from '../../support/requires.ts';
 import { until as untilSo } from '../../support/until.ts';
@@ -10,8 +9,7 @@ import { onFakeTime } from './fake-time.ts';
 import { createFakeBroker, relayOver, rowOf, until } from './relay-under-test.ts';
 
 const standbyMs = 60_000;
-
-const leaseMs = leaseMsFor({ sendTimeoutMs: 2_000 });
+const leaseMs = 10_000;
 /** The last look may have been just before. */
 const replacedMs = leaseMs + 1.2 * standbyMs;
 
