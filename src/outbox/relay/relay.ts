@@ -583,14 +583,14 @@ const ownerPattern = /^(.*:\d+):([0-9a-f]{32})\.(\d+)\.(\d+)\.(\d+):[0-9a-f-]{36
  * A unique name among relays that share a table: `<host>:<pid>:<thread>:<random>`. `<thread>` identifies the thread on its host, so that
  * other relays there know when it has ended. It is omitted if the system does not tell all of it.
  */
-export function newOwner(): string {
+function newOwner(): string {
   const stamp = exactStamp();
   const thread = stamp === undefined ? '' : `${stamp.space}.${stamp.pid}.${stamp.task}.${stamp.began}:`;
   return `${hostname()}:${process.pid}:${thread}${randomUUID()}`;
 }
 
 /** True only if the owner was a thread of this host and container, and has certainly ended. */
-export function isOwnerGone(owner: string): boolean {
+function isOwnerGone(owner: string): boolean {
   const own = exactStamp();
   const [, , space, pid, task, began] = ownerPattern.exec(owner) ?? [];
   if (own === undefined || space === undefined) return false;
@@ -598,7 +598,7 @@ export function isOwnerGone(owner: string): boolean {
 }
 
 /** For people: host and process id. */
-export function shownOwner(owner: string): string {
+function shownOwner(owner: string): string {
   return ownerPattern.exec(owner)?.[1] ?? /^.*?:\d+(?=:)/.exec(owner)?.[0] ?? owner.slice(0, 100);
 }
 
