@@ -129,7 +129,7 @@ export function createLearner(first: Application, before: Catalog) {
 }
 
 /** The values seen at one place in payloads, without the values themselves. */
-export interface Place {
+interface Place {
   readonly kinds: Set<Kind>;
   protection: Protection | undefined;
   /** Number of objects seen. */
@@ -153,14 +153,14 @@ interface Budget {
 }
 
 /** More than any handwritten payload has. */
-export const newBudget = (): Budget => ({ names: 5_000 });
+const newBudget = (): Budget => ({ names: 5_000 });
 
 /** With this many objects, a name that half of them have is a field. */
 const enoughObjects = 10;
 /** More rare names than this are the keys of a map. */
 const maxStray = 8;
 
-export function newPlace(): Place {
+function newPlace(): Place {
   return {
     ...{ kinds: new Set<Kind>(), protection: undefined, objectCount: 0, names: new Map() },
     ...{ others: undefined, items: undefined },
@@ -168,7 +168,7 @@ export function newPlace(): Place {
 }
 
 /** @param known the shape in the catalog */
-export function see(place: Place, value: unknown, known: Shape, budget: Budget, depth = 0): void {
+function see(place: Place, value: unknown, known: Shape, budget: Budget, depth = 0): void {
   switch (typeof value) {
     case 'string':
       place.kinds.add('string');
@@ -231,7 +231,7 @@ function nameIn({ names }: Place, name: string, budget: Budget): Named | undefin
  * Adds what was seen to the known shape. A name becomes a property if the catalog has it, the application's sources contain it (`isWord`),
  * or half of the objects have it. Otherwise it may be data.
  */
-export function learned(place: Place, known: Shape, isWord: (name: string) => boolean): Shape {
+function learned(place: Place, known: Shape, isWord: (name: string) => boolean): Shape {
   if (place.kinds.size === 0) return known;
   const protection = place.protection ?? known.protection;
   const items =
@@ -296,7 +296,7 @@ function sorted(
 }
 
 /** Number of names that may be data. */
-export function heldBack(place: Place, known: Shape, isWord: (name: string) => boolean): number {
+function heldBack(place: Place, known: Shape, isWord: (name: string) => boolean): number {
   const { fields, stray, isMap } = sorted(place, known, isWord);
   const below = fields.map(([name, { place: each }]) =>
     heldBack(each, propertyNamed(known, name) ?? unknownShape, isWord),
@@ -314,7 +314,7 @@ const numbered = /[-_]\d+$/;
 const fourDigits = /^(?:\D*\d){4}/;
 
 /** Whether a name in an event is data: an id, date, address or number. It may be personal, so it never gets into the catalog. */
-export function isDataName(name: string): boolean {
+function isDataName(name: string): boolean {
   if (!nameLike.test(name) || name === '__proto__') return true;
   return hexadecimal.test(name) || numbered.test(name) || fourDigits.test(name);
 }

@@ -124,7 +124,7 @@ const isIn = <T>(all: readonly T[], value: unknown): value is T =>
   (all as readonly unknown[]).includes(value);
 
 /** Parses a shape of the file. `undefined`: invalid. */
-export function readShape(value: unknown, depth = 0): Shape | undefined {
+function readShape(value: unknown, depth = 0): Shape | undefined {
   if (!isObject(value) || depth > maxDepth) return undefined;
   const { type, properties = {}, required = [], additionalProperties, items, protection } = value;
   const types = type === undefined || Array.isArray(type) ? type : [type];

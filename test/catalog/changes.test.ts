@@ -1,15 +1,10 @@
 import assert from 'node:assert/strict';
-import {
-  type Catalog,
-  type CatalogEvent,
-  changesBetween,
-  readShape,
-  type Shape,
-} from '../../src/catalog/shape.ts';
+import { type Catalog, type CatalogEvent, changesBetween } from '../../src/catalog/shape.ts';
+import { shapeOf } from './catalog-file.ts';
 
 const event = (payload: object, more: Partial<CatalogEvent> = {}): CatalogEvent => ({
   ...{ from: [], topics: ['a.v1'], contentType: 'application/json', keys: [] },
-  ...{ payload: readShape(payload) as Shape, ...more },
+  ...{ payload: shapeOf(payload), ...more },
 });
 const one = (each: CatalogEvent): Catalog => new Map([['T', each]]);
 const linesOf = (before: Catalog, after: Catalog) =>

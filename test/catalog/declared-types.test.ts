@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict';
 import { declaredTypes, spelledOut } from '../../src/catalog/declared.ts';
 import { madeCatalog } from '../../src/catalog/forms.ts';
-import { readShape, type Shape, written } from '../../src/catalog/shape.ts';
+import { type Shape, written } from '../../src/catalog/shape.ts';
 import { loadConfig } from '../../src/config/read/load.ts';
 import { writeFiles } from '../e2e/support/run-app.ts';
 import { temporaryFolder } from '../support/folders.ts';
+import { shapeOf } from './catalog-file.ts';
 
 const shown = (shape: Shape) => ({
   ...written(shape, (protection) => ({ protection })),
@@ -78,7 +79,7 @@ describe('event types of an application', () => {
           topics: ['orders.v1'],
           contentType: 'application/json',
           keys: [],
-          payload: readShape(payload) as Shape,
+          payload: shapeOf(payload),
         },
       ]),
     );

@@ -1,26 +1,32 @@
 import assert from 'node:assert/strict';
-import {
-  heldBack,
-  isDataName,
-  learned,
-  newBudget,
-  newPlace,
-  type Place,
-  see,
-} from '../../src/catalog/learner.ts';
-import { readShape, type Shape, unknownShape, written } from '../../src/catalog/shape.ts';
+import { createLearner } from '../../src/catalog/learner.ts';
+import { type Catalog, type CatalogEvent, type Shape, written } from '../../src/catalog/shape.ts';
+import { loadConfig } from '../../src/config/read/load.ts';
+import { temporaryFolder } from '../support/folders.ts';
+import { shapeOf } from './catalog-file.ts';
 
 const words = new Set(['id', 'total', 'lines', 'count', 'customer', 'mark', 'byUser', 'note']);
-const isWord = (name: string) => words.has(name);
+const { config } = loadConfig({ cwd: temporaryFolder('learn'), env: { SVC_BROKER_TOPIC: 'orders' } });
+const declared = { types: new Map(), unknown: [] };
+const catalogWith = (payload: Shape): Catalog =>
+  new Map([['T', { from: [], topics: ['orders'], contentType: 'application/json', keys: [], payload }]]);
 
-function learn(events: readonly unknown[], known: Shape = unknownShape) {
-  const place = newPlace();
-  const budget = newBudget();
-  for (const event of events) see(place, event, known, budget);
-  const shape = learned(place, known, isWord);
-  return { shape: written(shape, (protection) => ({ protection })), held: heldBack(place, known, isWord) };
+function learn(
+  payloads: readonly unknown[],
+  known?: Shape,
+  isWord: (name: string) => boolean = (name) => words.has(name),
+) {
+  const learner = createLearner(
+    { config, declared, isWord },
+    known === undefined ? new Map() : catalogWith(known),
+  );
+  for (const payload of payloads) {
+    const event = { eventId: '1', eventType: 'T', metadata: {}, payload };
+    assert.equal(learner.learn('orders', 'application/json', event), 'learned');
+  }
+  const { payload } = learner.catalog().get('T') as CatalogEvent;
+  return { shape: written(payload, (protection) => ({ protection })), held: learner.heldBack() };
 }
-const shapeOf = (value: object): Shape => readShape(value) as Shape;
 
 describe('what is learned of payloads', () => {
   it('are types, what can be missing or null, and no value', () => {
@@ -102,8 +108,8 @@ describe('names that are data', () => {
     'v1w2x3y4',
   ])
     it(`are told by their form: ${name.slice(0, 40)}`, () => {
-      assert.ok(isDataName(name));
-      const { shape } = learn([JSON.parse(`{ ${JSON.stringify(name)}: { "count": 1 } }`)]);
+      const { shape, held } = learn([JSON.parse(`{ ${JSON.stringify(name)}: { "count": 1 } }`)]);
+      assert.equal(held, 0);
       assert.deepEqual(shape, {
         type: 'object',
         properties: {},
@@ -128,7 +134,10 @@ describe('names that are data', () => {
     'content-type',
     'x'.repeat(64),
   ])
-    it(`are not ${name.slice(0, 40)}`, () => assert.ok(!isDataName(name)));
+    it(`are not ${name.slice(0, 40)}`, () => {
+      const { shape } = learn([{ [name]: 1 }], undefined, () => true);
+      assert.deepEqual(shape.properties, { [name]: { type: 'integer' } });
+    });
 
   it('that the configuration spells out are fields', () => {
     const known = shapeOf({ type: 'object', properties: { '2026': {} } });
@@ -196,13 +205,15 @@ describe('names that are data', () => {
     const letters = [...'abcdefghijklmnopqrst'];
     const level = (depth: number): object =>
       Object.fromEntries(letters.map((each) => [each, depth === 0 ? 1 : level(depth - 1)]));
-    const place = newPlace();
-    const budget = newBudget();
-    see(place, level(3), unknownShape, budget);
-    assert.equal(budget.names, 0);
-    const count = (one: Place): number =>
-      [...one.names.values()].reduce((sum, { place: below }) => sum + count(below), 1) +
-      (one.others === undefined ? 0 : count(one.others));
-    assert.ok(count(place) <= 10_002, `${count(place)} places`);
+    const { shape } = learn([level(3)], undefined, () => true);
+    const placesOf = (of: Shape): Shape[] => [
+      of,
+      ...Object.values(of.properties ?? {}).flatMap(placesOf),
+      ...(of.additionalProperties === undefined ? [] : placesOf(of.additionalProperties)),
+    ];
+    const places = placesOf(shape);
+    const names = places.reduce((sum, { properties = {} }) => sum + Object.keys(properties).length, 0);
+    assert.equal(names, 5_000);
+    assert.ok(places.length <= 10_002, `${places.length} places`);
   });
 });
