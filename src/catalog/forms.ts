@@ -80,7 +80,7 @@ function payloadSchema(payload: Shape): object {
   return written(payload, (protection) => ({ description: protectionNotes[protection] }));
 }
 
-export function jsonSchemaText(eventType: string, payload: Shape): string {
+function jsonSchemaText(eventType: string, payload: Shape): string {
   const schema = {
     $schema: 'https://json-schema.org/draft/2020-12/schema',
     ...envelopeSchema(eventType, payload),
@@ -89,7 +89,7 @@ export function jsonSchemaText(eventType: string, payload: Shape): string {
 }
 
 /** The record schema of an event type. A payload without an Avro type is JSON in a string, as svc writes it. */
-export function avroText(eventType: string, event: CatalogEvent): string {
+function avroText(eventType: string, event: CatalogEvent): string {
   const { payload, avro, contentType } = event;
   const isWritten = contentType === 'application/avro';
   const typed = avro ?? (isWritten ? undefined : payloadSchemaOfAvro(eventType, payload));
@@ -187,7 +187,7 @@ export interface EventEnvelope<Type extends EventType = EventType> {
 export type AnyEvent = { [Type in EventType]: EventEnvelope<Type> }[EventType];
 `;
 
-export function typescriptText(catalog: Catalog): string {
+function typescriptText(catalog: Catalog): string {
   const names = namesFor(catalog.keys(), typeNameOf);
   const rows = [...catalog.keys()].map(
     (eventType) => `  readonly ${keyText(eventType)}: ${names.get(eventType)}Payload;\n`,
@@ -263,7 +263,7 @@ const reference = (to: string): object => ({ $ref: to });
 const kafka = (binding: object): object => ({ kafka: { ...binding, bindingVersion: '0.5.0' } });
 
 /** An AsyncAPI document: channels are topics, messages are event types. Without servers, which differ by environment. */
-export function asyncapiText(catalog: Catalog, info: ApiInfo): string {
+function asyncapiText(catalog: Catalog, info: ApiInfo): string {
   const names = namesFor(catalog.keys(), fileNameOf);
   const nameOf = (eventType: string): string => names.get(eventType) as string;
   const topics = [...new Set([...catalog.values()].flatMap((event) => event.topics))].sort();
@@ -457,7 +457,7 @@ function unmasked({ properties, items, additionalProperties, protection, ...rest
 }
 
 /** All files of a catalog, by relative path. */
-export function filesOf(catalog: Catalog, baseDir: string): ReadonlyMap<string, string> {
+function filesOf(catalog: Catalog, baseDir: string): ReadonlyMap<string, string> {
   const { name, version } = nearestManifest(baseDir) ?? {};
   const names = namesFor(catalog.keys(), fileNameOf);
   return new Map([

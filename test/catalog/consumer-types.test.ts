@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import ts from 'typescript';
-import { typescriptText } from '../../src/catalog/forms.ts';
+import { catalogFolder } from '../../src/catalog/forms.ts';
 import type { Catalog } from '../../src/catalog/shape.ts';
 
 const root = resolve(import.meta.dirname, '../..');
@@ -41,7 +41,7 @@ describe('the types of the catalog in svc/consumer', function () {
     mkdirSync(cache, { recursive: true });
     const folder = mkdtempSync(join(cache, 'catalog-types-'));
     try {
-      writeFileSync(join(folder, 'events.ts'), typescriptText(catalog));
+      catalogFolder(folder, folder).write(catalog, new Map());
       const file = join(folder, 'use.ts');
       writeFileSync(file, `${typed}${text}`);
       const program = ts.createProgram([file], {

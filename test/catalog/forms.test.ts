@@ -1,16 +1,16 @@
 import assert from 'node:assert/strict';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { AvroSchemaParser } from '@asyncapi/avro-schema-parser';
 import { Parser } from '@asyncapi/parser';
 import type { Ajv2020 as Ajv } from 'ajv/dist/2020.js';
 import ts from 'typescript';
-import { asyncapiText, avroText, filesOf, jsonSchemaText, typescriptText } from '../../src/catalog/forms.ts';
+import { catalogFolder } from '../../src/catalog/forms.ts';
 import type { Catalog, CatalogEvent, Shape } from '../../src/catalog/shape.ts';
 import { type AvroSchema, codecsOf, createDecoder } from '../../src/serialize/avro/avro.ts';
 import { avroConfig } from '../serialize/avro-of.ts';
+import { temporaryFolder } from '../support/folders.ts';
 
 const { Ajv2020 } = createRequire(import.meta.url)('ajv/dist/2020.js') as { Ajv2020: typeof Ajv };
 
@@ -53,6 +53,22 @@ const catalog: Catalog = new Map([
   ['PLAIN', event({}, { contentType: 'application/avro' })],
 ]);
 
+/** Writes a catalog, and returns its files by their paths. */
+function writeFiles(of: Catalog, folder = temporaryFolder('forms')): ReadonlyMap<string, string> {
+  writeFileSync(join(folder, 'package.json'), '{ "name": "shop", "version": "1.2.0" }');
+  const paths = catalogFolder(folder, folder).write(of, new Map());
+  return new Map(paths.map((path) => [path, readFileSync(join(folder, path), 'utf8')]));
+}
+
+/** The only file of a catalog with this ending. */
+function fileOf(of: Catalog, ending: string): string {
+  const [found, ...more] = [...writeFiles(of)].filter(([path]) => path.endsWith(ending));
+  assert.ok(found !== undefined && more.length === 0, ending);
+  return found[1];
+}
+const avroOf = (eventType: string) =>
+  fileOf(new Map([[eventType, catalog.get(eventType) as CatalogEvent]]), '.avsc');
+
 const envelope = (eventType: string, its: unknown) => ({
   eventId: '382448737393414144',
   eventType,
@@ -76,15 +92,14 @@ describe('the forms of a catalog', function () {
   it('AsyncAPI passes its own parser, with topics as channels and event types as messages', async () => {
     const parser = new Parser();
     parser.registerSchemaParser(AvroSchemaParser());
-    const { document, diagnostics } = await parser.parse(
-      asyncapiText(catalog, { title: 'shop', version: '1.2.0' }),
-    );
+    const { document, diagnostics } = await parser.parse(fileOf(catalog, 'asyncapi.json'));
     assert.deepEqual(
       diagnostics
         .filter(({ severity }) => severity === 0)
         .map(({ message, path }) => [path.join('/'), message]),
       [],
     );
+    assert.deepEqual([document?.info().title(), document?.info().version()], ['shop', '1.2.0']);
     const channels = document?.channels().all() ?? [];
     assert.deepEqual(channels.map((each) => each.address()).sort(), ['audit.v1', 'orders.v1']);
     const messages = document?.components().messages().all() ?? [];
@@ -97,9 +112,12 @@ describe('the forms of a catalog', function () {
 
   it('JSON Schemas take the events, and refuse others', () => {
     const ajv = new Ajv2020({ formats: { 'date-time': true }, allowUnionTypes: true });
-    for (const [eventType, { payload: shape }] of catalog)
-      assert.ok(ajv.validateSchema(JSON.parse(jsonSchemaText(eventType, shape))), eventType.slice(0, 40));
-    const validate = ajv.compile(JSON.parse(jsonSchemaText('ORDER_CREATED', order)));
+    const schemas = [...writeFiles(catalog)].filter(([path]) => path.startsWith('json-schema/'));
+    assert.equal(new Set(schemas.map(([path]) => path.toLowerCase())).size, catalog.size);
+    for (const [path, schema] of schemas) assert.ok(ajv.validateSchema(JSON.parse(schema)), path);
+    const validate = ajv.compile(
+      JSON.parse(Object.fromEntries(schemas)['json-schema/ORDER_CREATED.json'] ?? ''),
+    );
     assert.ok(validate(envelope('ORDER_CREATED', payload)), JSON.stringify(validate.errors));
     for (const [path, wrong] of [
       ['/payload', envelope('ORDER_CREATED', { lines: [] })],
@@ -119,7 +137,7 @@ describe('the forms of a catalog', function () {
   });
 
   it('Avro schemas write and read the events as svc does', () => {
-    const schema = avroText('ORDER_CREATED', event(order));
+    const schema = avroOf('ORDER_CREATED');
     const { fields } = JSON.parse(schema) as { fields: { name: string; type: AvroSchema }[] };
     const ofPayload = fields.find(({ name }) => name === 'payload')?.type;
     const codec = codecsOf(avroConfig({ ORDER_CREATED: ofPayload }))('ORDER_CREATED');
@@ -133,13 +151,11 @@ describe('the forms of a catalog', function () {
     const bytes = Buffer.from(`${head}\0${tail}`, 'latin1');
     const read = createDecoder(schema)(bytes) as { payload: object };
     assert.deepEqual(JSON.parse(JSON.stringify(read.payload)), { ...payload, email: null });
-    for (const [eventType, each] of catalog) createDecoder(avroText(eventType, each));
+    const schemas = [...writeFiles(catalog)].filter(([path]) => path.startsWith('avro/'));
+    assert.equal(schemas.length, catalog.size);
+    for (const [, each] of schemas) createDecoder(each);
     const typeOf = (eventType: string) =>
-      (
-        JSON.parse(avroText(eventType, catalog.get(eventType) as CatalogEvent)) as {
-          fields: { name: string; type: unknown }[];
-        }
-      ).fields.at(-1)?.type;
+      (JSON.parse(avroOf(eventType)) as { fields: { name: string; type: unknown }[] }).fields.at(-1)?.type;
     assert.equal(typeOf('PLAIN'), 'string');
     assert.deepEqual(typeOf('TYPED'), { type: 'map', values: 'long' });
     assert.equal(typeOf(odd), 'string');
@@ -149,32 +165,28 @@ describe('the forms of a catalog', function () {
     const turned: Catalog = new Map([
       ['a\u202eb', event({ type: ['object'], properties: { 'c\u2066d': text }, required: [] })],
     ]);
-    const all = [...filesOf(turned, tmpdir()).values()];
+    const all = [...writeFiles(turned).values()];
     assert.equal(all.length, 5);
     for (const each of all) assert.doesNotMatch(each, /[\u202e\u2066]/);
     assert.ok(all.some((each) => each.includes('"a\\u202eb"')));
   });
 
   it('TypeScript compiles, each type with its payload', () => {
-    const folder = mkdtempSync(join(tmpdir(), 'svc-catalog-'));
-    try {
-      writeFileSync(join(folder, 'events.ts'), typescriptText(catalog));
-      writeFileSync(
-        join(folder, 'use.ts'),
-        `import type { AnyEvent, EventEnvelope, EventPayloads } from './events.ts';
-         export const one = (event: EventEnvelope<'ORDER_CREATED'>): number[] => event.payload.lines.map((line) => line.count);
-         export const any = (event: AnyEvent): string | number | undefined =>
-           event.eventType === 'ORDER_CREATED' ? event.payload.orderId : undefined;
-         export const note: EventPayloads['order.created']['note'] = null;
-         // @ts-expect-error not in the catalog
-         export type Other = EventPayloads['ORDER_LOST'];
-         // @ts-expect-error may be missing
-         export const email = (event: EventEnvelope<'ORDER_CREATED'>): string => event.payload.email;`,
-      );
-      assert.deepEqual(problemsOf([join(folder, 'use.ts')]), []);
-    } finally {
-      rmSync(folder, { recursive: true, force: true });
-    }
+    const folder = temporaryFolder('forms');
+    writeFiles(catalog, folder);
+    writeFileSync(
+      join(folder, 'use.ts'),
+      `import type { AnyEvent, EventEnvelope, EventPayloads } from './events.ts';
+       export const one = (event: EventEnvelope<'ORDER_CREATED'>): number[] => event.payload.lines.map((line) => line.count);
+       export const any = (event: AnyEvent): string | number | undefined =>
+         event.eventType === 'ORDER_CREATED' ? event.payload.orderId : undefined;
+       export const note: EventPayloads['order.created']['note'] = null;
+       // @ts-expect-error not in the catalog
+       export type Other = EventPayloads['ORDER_LOST'];
+       // @ts-expect-error may be missing
+       export const email = (event: EventEnvelope<'ORDER_CREATED'>): string => event.payload.email;`,
+    );
+    assert.deepEqual(problemsOf([join(folder, 'use.ts')]), []);
   });
 });
 
