@@ -1,17 +1,30 @@
 import assert from 'node:assert/strict';
-import { checkHeadersOf } from '../../src/config/check/check.ts';
+import { loadConfig } from '../../src/config/read/load.ts';
 import { SvcError } from '../../src/ground/errors.ts';
 import { checkPublishOptions } from '../../src/publish/api/check-options.ts';
 import { type PlanFields, planOf } from '../capture/plan-of.ts';
+import { temporaryFolder } from '../support/folders.ts';
 
 const call = { args: [{ tenant: 'acme' }], result: { id: 7n }, self: undefined };
+
+const cwd = temporaryFolder('headers');
+/** A target of the configuration, or what svc says is wrong with it. */
+function targetWith(headers: unknown) {
+  const code = {
+    svc: { broker: { topic: 'orders' }, targets: [{ module: './a.js', function: 'a', headers }] },
+  };
+  const { config, problems, targetProblems } = loadConfig({ cwd, env: {}, code });
+  assert.deepEqual(problems, []);
+  const messages = targetProblems.flatMap((each) => each.problems).map(({ message }) => message);
+  return { target: config.targets[0], messages };
+}
 
 type Headers = Record<string, unknown>;
 /** The three ways in: what goes out, or the code of the refusal. */
 const ways: Record<string, (headers: Headers) => unknown> = {
   'svc.targets': (headers) => {
-    const checked = checkHeadersOf(headers);
-    return checked.ok ? fromTarget(checked.value as PlanFields['headers']) : checked.message;
+    const { target, messages } = targetWith(headers);
+    return target === undefined ? messages[0] : fromTarget(target.headers);
   },
   'a target in code': (headers) => fromTarget(headers as PlanFields['headers']),
 };
@@ -82,18 +95,14 @@ describe('headers', () => {
   }
 
   it('of a target are said to be wrong at the start, all of them', () => {
-    const checked = checkHeadersOf({ eventId: '#result', tenant: 7, ok: '#result', none: null });
-    assert.ok(!checked.ok);
-    assert.deepEqual(
-      [checked, ...(checked.more ?? [])].map(({ message }) => message),
-      [
-        'header 1 has a name that svc itself sets',
-        'header 2 must be an expression or a function',
-        // YAML reads an expression without quotes as a comment: null is left.
-        'header 4 must be an expression or a function',
-      ],
-    );
-    for (const wrong of ['x', 7, [], null]) assert.equal(checkHeadersOf(wrong).ok, false);
+    const wrongOnes = { eventId: '#result', tenant: 7, ok: '#result', none: null };
+    assert.deepEqual(targetWith(wrongOnes).messages, [
+      'header 1 has a name that svc itself sets',
+      'header 2 must be an expression or a function',
+      // YAML reads an expression without quotes as a comment: null is left.
+      'header 4 must be an expression or a function',
+    ]);
+    for (const wrong of ['x', 7, [], null]) assert.equal(targetWith(wrong).messages.length, 1);
   });
 
   it('of a target in code are an object', () => {

@@ -3,7 +3,8 @@ import { createAwsKmsKeyProvider } from '../../src/adapters/aws-kms/aws-kms-key-
 import { createAvroReader } from '../../src/adapters/schema-registry/avro-reader.ts';
 import { createVaultKeyProvider } from '../../src/adapters/vault/vault-key-provider.ts';
 import { planOfDeclaration } from '../../src/capture/declare/make-plan.ts';
-import { checkHeadersOf, checkOutboxOf, checkRulesOf } from '../../src/config/check/check.ts';
+import { checkOutboxOf, checkRulesOf } from '../../src/config/check/check.ts';
+import { loadConfig } from '../../src/config/read/load.ts';
 import { consumeOnce } from '../../src/consume/consume-once.ts';
 import { createInbox } from '../../src/consume/inbox.ts';
 import {
@@ -23,6 +24,7 @@ import {
   outboxEvents,
   waitFor,
 } from '../../src/testing.ts';
+import { temporaryFolder } from '../support/folders.ts';
 
 /** Its field is private: whoever reads its properties finds nothing. */
 class Sealed {
@@ -49,6 +51,13 @@ const unlessOk = ({ ok }: { ok: boolean }): void => {
   if (!ok) throw Object.assign(new Error('a plain object of names and values'), { code: 'MISTAKE' });
 };
 
+const cwd = temporaryFolder('options');
+function checkTarget(more: object): { ok: boolean } {
+  const targets = [{ module: './a.js', function: 'a', ...more }];
+  const code = { svc: { broker: { topic: 'orders' }, targets } };
+  return { ok: loadConfig({ cwd, env: {}, code }).targetProblems.length === 0 };
+}
+
 const headersOf = (given: unknown) => checkPublishOptions({ headers: given }).headers?.();
 
 interface Place {
@@ -73,7 +82,11 @@ const places: Readonly<Record<string, Place>> = {
       planOfDeclaration({ options: it, name: 'create', parameterNames: [] } as never, {} as never),
   },
   'outbox of a target': { code: 'MISTAKE', give: (it) => unlessOk(checkOutboxOf(it)) },
-  'headers of a target': { code: 'MISTAKE', give: (it) => unlessOk(checkHeadersOf(it)), isOpen: true },
+  'headers of a target': {
+    code: 'MISTAKE',
+    give: (it) => unlessOk(checkTarget({ headers: it })),
+    isOpen: true,
+  },
   'pii of a target': {
     ...{ code: 'MISTAKE', isOpen: true, takes: ['an empty list'] },
     give: (it) => unlessOk(checkRulesOf(it, true)),

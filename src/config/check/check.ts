@@ -948,7 +948,7 @@ function warningsOf(target: TargetConfig, name: string): Problem[] {
 }
 
 /** Checks `headers` of a target: expressions or functions by header name. */
-export function checkHeadersOf(value: unknown): Checked {
+function checkHeadersOf(value: unknown): Checked {
   if (!isNamedValues(value)) {
     const fix = 'Write name: expression for each header';
     return { ok: false, message: 'must be an object', got: describeTyped(value), fix };
