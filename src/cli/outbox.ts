@@ -552,7 +552,7 @@ function kindNamed(text: string): ConnectorKind {
 
 /** A reference in the syntax of Kafka Connect's `config.providers`. */
 // biome-ignore lint/suspicious/noTemplateCurlyInString: Kafka Connect has references so.
-export const passwordReference = '${env:SVC_OUTBOX_PASSWORD}';
+const passwordReference = '${env:SVC_OUTBOX_PASSWORD}';
 
 interface OutboxOptions {
   readonly config?: string;

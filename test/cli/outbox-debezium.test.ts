@@ -2,7 +2,6 @@ import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { commandTree } from '../../src/cli/commands.ts';
-import { passwordReference } from '../../src/cli/outbox.ts';
 import { WrongUse } from '../../src/cli/terminal.ts';
 import { temporaryFolder } from '../support/folders.ts';
 import { type CommandEnd, runSvc } from '../support/run-svc.ts';
@@ -44,7 +43,7 @@ describe('svc outbox debezium', function () {
       'database.hostname': 'db.internal',
       'database.port': '5432',
       'database.user': 'orders',
-      'database.password': passwordReference,
+      'database.password': `\${env:SVC_OUTBOX_PASSWORD}`,
       'database.dbname': 'shop',
       'table.include.list': 'app\\.svc_outbox_events',
       'slot.name': 'svc_outbox',
