@@ -473,7 +473,7 @@ type LoadedModule =
   | { readonly ok: false; readonly problem: Problem };
 
 /** Runs a configuration file that is code (`.mjs`, `.ts`, …) and returns its default export. Synchronous. */
-export function loadModule(path: string, name: string): LoadedModule {
+function loadModule(path: string, name: string): LoadedModule {
   let exported: unknown;
   try {
     exported = createRequire(path)(path);

@@ -298,9 +298,9 @@ function runWithoutTypeScript(cwd: string): string {
       if (!url.includes('/src/')) return next(url, context);
       return { format: 'module', shortCircuit: true, source: stripTypeScriptTypes(readFileSync(new URL(url), 'utf8')) };
     } });
-    const { loadModule } = await import(${JSON.stringify(pathToFileURL(reader).href)});
+    const { loadConfig } = await import(${JSON.stringify(pathToFileURL(reader).href)});
     const { formatProblem } = await import(${JSON.stringify(new URL('../../../src/config/check/check.ts', import.meta.url).href)});
-    console.log(formatProblem(loadModule(${JSON.stringify(join(cwd, 'svc.config.ts'))}, 'svc.config.ts').problem));`;
+    console.log(loadConfig({ cwd: ${JSON.stringify(cwd)}, env: {} }).problems.map(formatProblem).join('\\n'));`;
   const flags = ['--no-experimental-strip-types', '--no-warnings', '--input-type=module', '--eval', script];
   return execFileSync(process.execPath, flags, { encoding: 'utf8', env: {} });
 }
