@@ -102,6 +102,7 @@ describe('headers', () => {
       // YAML reads an expression without quotes as a comment: null is left.
       'header 4 must be an expression or a function',
     ]);
+    assert.deepEqual(targetWith(many(33, "'x'")).messages, ['must hold at most 32 headers']);
     for (const wrong of ['x', 7, [], null]) assert.equal(targetWith(wrong).messages.length, 1);
   });
 
