@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from 'nod
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { formatProblem, type Problem } from '../../src/config/check/check.ts';
-import { type Environment, type LoadedConfig, loadConfig } from '../../src/config/read/load.ts';
+import { type LoadedConfig, loadConfig } from '../../src/config/read/load.ts';
 
 const folders: string[] = [];
 
@@ -22,7 +22,7 @@ export function removeFolders(): void {
 }
 
 /** Loads a `svc.config.yaml` of this content. */
-export function loadYaml(text: string, env: Environment = {}): LoadedConfig {
+export function loadYaml(text: string, env: NodeJS.ProcessEnv = {}): LoadedConfig {
   return loadConfig({ cwd: folderWith({ 'svc.config.yaml': text }), env });
 }
 

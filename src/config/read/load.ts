@@ -649,13 +649,13 @@ function startOf(event: Event | undefined): number | undefined {
   return 'start' in event ? event.start : undefined;
 }
 
-export type Environment = Readonly<Record<string, string | undefined>>;
+type Environment = Readonly<Record<string, string | undefined>>;
 
 /** Names the configuration file, so it is not an option. */
 const fileVariable = 'SVC_CONFIG';
 
 /** Reads the settings in environment variables. An empty variable counts as unset. */
-export function readEnvironment(env: Environment): Settings & { readonly warnings: readonly Problem[] } {
+function readEnvironment(env: Environment): Settings & { readonly warnings: readonly Problem[] } {
   const settings = new Map<string, Setting>();
   for (const option of options) {
     const variable = [variableOf(option.name), ...(option.aliases ?? [])].find((name) => isSet(env[name]));

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { formatProblem } from '../../../src/config/check/check.ts';
-import { type Environment, loadConfig } from '../../../src/config/read/load.ts';
+import { loadConfig } from '../../../src/config/read/load.ts';
 import { folderWith, lines, loadCode, loadYaml, removeFolders } from '../config-folder.ts';
 
 const name = 'svc.outbox.datasource.url';
@@ -11,7 +11,7 @@ const form =
 describe('the datasource of the outbox', () => {
   afterEach(removeFolders);
 
-  const load = (outbox: object, env: Environment = {}, cwd = folderWith()) =>
+  const load = (outbox: object, env: NodeJS.ProcessEnv = {}, cwd = folderWith()) =>
     loadConfig({ cwd, env, code: { 'svc.broker.topic': 'orders', svc: { outbox } } });
 
   it('is required while the outbox is on', () => {
@@ -22,7 +22,7 @@ describe('the datasource of the outbox', () => {
   });
 
   it('is DATABASE_URL where nothing else says it', () => {
-    const found = (outbox: object, env: Environment) => {
+    const found = (outbox: object, env: NodeJS.ProcessEnv) => {
       const loaded = load(outbox, env);
       assert.deepEqual(loaded.problems, []);
       return loaded.config.outbox.datasource.url;
@@ -77,7 +77,7 @@ describe('the datasource of the outbox', () => {
       'svc.config.yaml':
         'svc: { broker: { topic: a }, outbox: { datasource: { url: "sqlite:./data/app.db" } } }',
     });
-    const found = (env: Environment) => loadConfig({ cwd, env }).config.outbox.datasource.url;
+    const found = (env: NodeJS.ProcessEnv) => loadConfig({ cwd, env }).config.outbox.datasource.url;
     assert.equal(found({}), `sqlite:${join(cwd, 'data/app.db')}`);
     assert.equal(found({ SVC_OUTBOX_DATASOURCE_URL: 'sqlite:/var/app.db' }), 'sqlite:/var/app.db');
     assert.equal(found({ SVC_OUTBOX_DATASOURCE_URL: 'sqlite:///var/app.db' }), 'sqlite:/var/app.db');
