@@ -604,7 +604,7 @@ function readTextOfProblem(text: string): unknown {
  * Masks an unknown name for a message: only known words, their beginnings and near misses are shown, others become `?`.
  * It may be a password whose colon is missing.
  */
-export function shownName(name: string, known: Iterable<string>): string {
+function shownName(name: string, known: Iterable<string>): string {
   const words = new Set(['svc', ...known].flatMap((each) => each.split('.').flatMap(wordsOf)));
   return name
     .slice(0, maxCharacters)
