@@ -4,7 +4,7 @@ import { execFileSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { type FormatName, type Option, options, variableOf } from '../src/config/schema/schema.ts';
+import { type Option, options, variableOf } from '../src/config/schema/schema.ts';
 import { type TargetField, targetFields } from '../src/config/schema/target.ts';
 import { buildJsonSchema } from './json-schema.ts';
 import { wordsOf } from './option-words.ts';
@@ -121,7 +121,7 @@ const typeNames: Readonly<Record<string, string>> = {
 };
 
 /** Short here: the messages of the check say each form in full. */
-const formNames: Readonly<Record<FormatName, string>> = {
+const formNames: Readonly<Record<NonNullable<Option['format']>, string>> = {
   text: 'text',
   topic: 'topic name',
   'host-and-port': 'host:port',

@@ -185,7 +185,7 @@ export const formats = {
   },
 } as const satisfies Record<string, Format>;
 
-export type FormatName = keyof typeof formats;
+type FormatName = keyof typeof formats;
 
 export function hasFormat(name: FormatName, text: string): boolean {
   const format: Format = formats[name];

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { loadConfig } from '../../../src/config/read/load.ts';
-import { type FormatName, hasFormat, options } from '../../../src/config/schema/schema.ts';
+import { hasFormat, options } from '../../../src/config/schema/schema.ts';
 import { folderWith, loadCode, removeFolders } from '../config-folder.ts';
 
 const timer = 2_147_483_647;
@@ -79,6 +79,8 @@ describe('limits of configuration values', () => {
     assert.deepEqual(problemsOf('svc.retry.multiplier', 1.5), []);
   });
 });
+
+type FormatName = Parameters<typeof hasFormat>[0];
 
 const forms: Record<FormatName, { good: string[]; bad: string[] }> = {
   'name-and-value': {
