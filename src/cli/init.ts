@@ -805,7 +805,7 @@ const maxFields = 8;
 const nothingToSay = '{ ok: true }';
 
 /** @param noun of the event type, `ORDER`: an `id` in the result becomes `orderId` */
-export function offerOf(node: AnyFunction, program: Program, noun: string, own?: OwnSource): Offer {
+function offerOf(node: AnyFunction, program: Program, noun: string, own?: OwnSource): Offer {
   const fields = new Map<string, string>();
   const leftOut = new Set<string>();
   const source: Source = own ?? { file: '', program };
@@ -1030,7 +1030,7 @@ const namelessFiles =
   /^(?:index|main|service|services|repository|controller|handlers?|commands?|app|server)$/;
 
 /** `ORDER_CREATED` for `createOrder`, and for `create` of `OrderService`. `undefined`: not a command. */
-export function eventTypeOfCommand(path: string, file: string): string | undefined {
+function eventTypeOfCommand(path: string, file: string): string | undefined {
   const names = path.split('.').filter((name) => name !== 'prototype');
   const [verb = '', ...rest] = wordsOf(names.at(-1) ?? '');
   if (!verbs.has(verb)) return undefined;

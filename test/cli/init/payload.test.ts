@@ -1,12 +1,19 @@
 import assert from 'node:assert/strict';
-import { ownFunctions } from '../../../src/capture/source/find.ts';
-import { offerOf } from '../../../src/cli/init.ts';
+import { writeFiles } from '../../e2e/support/run-app.ts';
+import { temporaryFolder } from '../../support/folders.ts';
+import { svcHere } from '../support/svc-here.ts';
 
-function offered(text: string, file = 'a.ts') {
-  const { program, functions } = ownFunctions(file, text);
-  const [first] = functions;
-  assert.ok(program && first, 'no function found');
-  return offerOf(first.node, program, 'ORDER');
+/** What `svc init` would write of the first function in this text. */
+async function offered(text: string) {
+  const cwd = temporaryFolder('payload');
+  writeFiles(cwd, { 'package.json': '{ "type": "module" }', 'a.ts': text });
+  const [, name] = /function (\w+)/.exec(text) ?? [];
+  const init = ['init', '--dry-run', '--target', `./a.ts#${name}=ORDER_CREATED`];
+  const { targets } = JSON.parse((await svcHere([...init, '--json'], { cwd })).stdout);
+  const { stderr } = await svcHere(init, { cwd });
+  const [, leftOut] = /fields that may be personal or secret: (.*)/.exec(stderr) ?? [];
+  const [{ payload, key }] = targets;
+  return { payload, key, leftOut: leftOut?.split(', ') ?? [] };
 }
 
 describe('the payload that svc init offers', () => {
@@ -23,7 +30,7 @@ describe('the payload that svc init offers', () => {
       'what the function reads, methods apart',
       'function f(order) { for (const l of order.lines.map(String)) log(l); return order.customer.id + order.total }',
       '{ customerId: #order.customer.id, total: #order.total }',
-      undefined,
+      null,
       [],
     ],
     [
@@ -45,7 +52,7 @@ describe('the payload that svc init offers', () => {
       'an object of which nothing is known',
       'function f(input) { return save(input) }',
       '{ orderId: #result?.id }',
-      undefined,
+      null,
       [],
     ],
     [
@@ -66,12 +73,12 @@ describe('the payload that svc init offers', () => {
       'a parameter that is called as svc calls the result',
       'function f(result: string) {}',
       '{ result: #p0 }',
-      undefined,
+      null,
       [],
     ],
-    ['nothing at all', 'function f() {}', '{ ok: true }', undefined, []],
+    ['nothing at all', 'function f() {}', '{ ok: true }', null, []],
   ] as const)
-    it(title, () => {
-      assert.deepEqual(offered(text), { payload, key, leftOut });
+    it(title, async () => {
+      assert.deepEqual(await offered(text), { payload, key, leftOut });
     });
 });
