@@ -325,7 +325,8 @@ interface Histogram {
   readonly buckets: readonly number[];
 }
 
-function createHistogram(bounds: readonly number[] = durationBoundsSeconds): Histogram {
+function createHistogram(): Histogram {
+  const bounds = durationBoundsSeconds;
   const buckets: number[] = new Array(bounds.length + 1).fill(0);
   const histogram = {
     count: 0,

@@ -1672,7 +1672,7 @@ interface CleanupOptions {
   readonly store: Pick<OutboxStore, 'cleanup' | 'partition'>;
   readonly settings: Pick<RelaySettings, 'cleanupEnabled' | 'retentionDays' | 'failedRetentionDays'>;
   /** True: another relay does it. */
-  readonly rests?: () => boolean;
+  readonly rests: () => boolean;
 }
 
 /** Deletes old rows, one instance at a time. */
@@ -1709,7 +1709,7 @@ function createCleanup({ store, settings, rests }: CleanupOptions) {
         await pause.wait(waitMs);
         if (isStopped) return;
         waitMs = cleanupIntervalMs;
-        if (rests?.()) continue;
+        if (rests()) continue;
         try {
           await cleanUp('PUBLISHED', await daysOfRows());
           // No consumer has received these rows: 0 does not mean at once.
