@@ -31,13 +31,13 @@ interface ProcessAnswer {
 }
 
 /** Why a process could not be asked, and what to do: exit code 1. */
-export class NoAnswer extends Error {}
+class NoAnswer extends Error {}
 
 /**
  * Sends a request to the management server of a process. The token is proven but never sent, because another program may listen on the
  * port of an ended process.
  */
-export async function askProcess(
+async function askProcess(
   found: ManagedProcess,
   path: string,
   method: 'GET' | 'POST' = 'GET',
@@ -340,7 +340,7 @@ export interface Sample {
  *
  * @throws NoAnswer
  */
-export async function takeSample(process: ManagedProcess): Promise<Sample> {
+async function takeSample(process: ManagedProcess): Promise<Sample> {
   const [health, metrics] = await Promise.all([
     askProcess(process, '/actuator/health/svc'),
     askProcess(process, '/actuator/prometheus'),

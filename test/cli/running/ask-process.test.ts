@@ -1,11 +1,16 @@
 import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
 import { createServer, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { askProcess, NoAnswer, takeSample } from '../../../src/cli/running.ts';
-import { ownStamp, stampText } from '../../../src/ground/claims.ts';
+import { userInfo } from 'node:os';
+import { join } from 'node:path';
+import { ownStamp } from '../../../src/ground/claims.ts';
+import { writeProcessFile } from '../../../src/ground/files.ts';
 import { fakeControls } from '../../manage/fake-controls.ts';
 import { ask } from '../../manage/http-client.ts';
 import { serverHarness } from '../../manage/server-harness.ts';
+import { temporaryFolder } from '../../support/folders.ts';
+import { svcHere } from '../support/svc-here.ts';
 
 const token = 'a-token-of-some-length';
 const actionToken = 'another-token-for-actions';
@@ -14,6 +19,26 @@ const reset = '/actuator/svc/circuit-breaker/reset';
 describe('commands that ask a process', () => {
   const { start } = serverHarness();
   const urlOf = (port: number): string => `http://127.0.0.1:${port}`;
+  const cwd = temporaryFolder('ask-process');
+  const commands = { resets: [], shows: ['--dry-run'] };
+
+  /** `svc breaker reset`, which asks for an action, or for what a process shows. */
+  function svc(what: keyof typeof commands, given: string | undefined, ...more: string[]) {
+    const file = join(cwd, 'token');
+    writeFileSync(file, given ?? '');
+    const args = [
+      'breaker',
+      'reset',
+      ...commands[what],
+      ...(given === undefined ? [] : ['--token-file', file]),
+    ];
+    return svcHere([...args, ...more], { cwd, env: { TMPDIR: cwd } });
+  }
+  async function refused(end: ReturnType<typeof svc>, says = /^svc: /): Promise<void> {
+    const { code, stdout, stderr } = await end;
+    assert.deepEqual([code, stdout], [1, '']);
+    assert.match(stderr, says);
+  }
 
   describe('and somebody else who listens on its port', () => {
     const seen: string[] = [];
@@ -52,8 +77,8 @@ describe('commands that ask a process', () => {
     ] as [string, RequestListener][])
       it(`${what}: the token is not sent, nor a proof of it`, async () => {
         const url = await listen(answer);
-        await assert.rejects(askProcess({ url, token }, reset, 'POST'), NoAnswer);
-        await takeSample({ url, token }).catch(() => {});
+        await refused(svc('resets', token, '--url', url));
+        await refused(svc('shows', token, '--url', url));
         assert.ok(seen.length > 0);
         for (const each of seen) {
           assert.ok(!each.includes(token), each);
@@ -81,7 +106,7 @@ describe('commands that ask a process', () => {
         });
         response.writeHead(answer.status, answer.headers).end(answer.body);
       });
-      await askProcess({ url, token }, reset, 'POST');
+      await refused(svc('resets', token, '--url', url), /^svc: not reset: .* answers 200\n$/);
       const [authorization = ''] = proofs;
       const status = async (path: string, method: string): Promise<number> =>
         (await ask(port, path, { method, headers: { authorization } })).status;
@@ -91,54 +116,60 @@ describe('commands that ask a process', () => {
     });
   });
 
-  for (const [what, given, path, method, status] of [
-    ['the token that reads', token, '/actuator/svc-metrics', 'GET', 200],
-    ['the token that acts, which reads as well', actionToken, '/actuator/svc-metrics', 'GET', 200],
-    ['the token that acts', actionToken, reset, 'POST', 200],
-    ['the token that only reads, to act', token, reset, 'POST', 403],
+  for (const [what, given, command, isAllowed] of [
+    ['the token that reads', token, 'shows', true],
+    ['the token that acts, which reads as well', actionToken, 'shows', true],
+    ['the token that acts', actionToken, 'resets', true],
+    ['the token that only reads, to act', token, 'resets', false],
   ] as const)
-    it(`proves ${what}: ${status}`, async () => {
-      const port = await start({ token, actionToken, publicUrl: 'https://ops.example.com' });
-      const answer = await askProcess({ url: urlOf(port), token: given }, path, method);
-      assert.equal(answer.status, status);
+    it(`${isAllowed ? 'prove' : 'are refused with'} ${what}`, async () => {
+      const url = urlOf(await start({ token, actionToken, publicUrl: 'https://ops.example.com' }));
+      const end = svc(command, given, '--url', url);
+      if (!isAllowed) return refused(end, /^svc: not reset: .* answers 403/);
+      const { code, stdout, stderr } = await end;
+      assert.deepEqual([code, stderr], [0, '']);
+      assert.match(stdout, /^broker: no breaker in this process$/m);
     });
 
   it('say that a token is wrong, and what is needed where there is none', async () => {
     const url = urlOf(await start({ token, publicUrl: 'https://ops.example.com' }));
     const wrong = 'a-token-that-is-wrong';
-    await assert.rejects(
-      askProcess({ url, token: wrong }, '/metrics'),
-      /refuses the token, or is another server/,
-    );
-    await assert.rejects(
-      askProcess({ url, token: undefined }, '/metrics'),
-      /needs a token: give --token-file/,
-    );
+    for (const command of ['shows', 'resets'] as const) {
+      await refused(svc(command, wrong, '--url', url), /refuses the token, or is another server/);
+      await refused(svc(command, undefined, '--url', url), /needs a token: give --token-file/);
+    }
   });
 
   it('send nothing of a token where reading needs none', async () => {
-    let authorization: string | undefined;
+    const seen: (string | undefined)[] = [];
     const port = await start({ token }, fakeControls({ metricsText: async () => 'x 1\n' }));
     const fake = createServer((request, response) => {
-      authorization = request.headers.authorization;
-      response.end('{}');
+      seen.push(request.headers.authorization);
+      response.end('{ "status": "UP", "details": {} }');
     });
     await new Promise<void>((resolve) => fake.listen(0, '127.0.0.1', resolve));
-    await askProcess({ url: urlOf((fake.address() as AddressInfo).port), token }, '/metrics');
+    const url = urlOf((fake.address() as AddressInfo).port);
+    const { code } = await svc('shows', token, '--url', url);
     fake.close();
-    assert.equal(authorization, undefined);
-    assert.equal((await askProcess({ url: urlOf(port), token }, '/metrics')).status, 200);
+    assert.equal(code, 0);
+    assert.deepEqual(seen, [undefined, undefined]);
+    assert.equal((await svc('shows', token, '--url', urlOf(port))).code, 0);
   });
 
   it('ask the process that its file names, and no later one', async () => {
-    const url = urlOf(await start({ token }));
+    const port = await start({ token });
     const own = ownStamp();
-    const stamp = stampText(own);
-    assert.equal((await askProcess({ url, token, stamp }, reset, 'POST')).status, 200);
-    const earlier = stampText({ ...own, began: own.began + 1 });
-    await assert.rejects(
-      askProcess({ url, token, stamp: earlier }, reset, 'POST'),
-      /is not the process of its process file/,
-    );
+    const began = (stamp: typeof own) =>
+      writeProcessFile(
+        {
+          ...{ pid: process.pid, stamp, port, address: '127.0.0.1', tls: false, name: null, version: null },
+        },
+        join(cwd, `svc-${userInfo().uid}`),
+      );
+    began(own);
+    assert.equal((await svc('resets', token)).code, 0);
+    // Without the number of its thread, nobody can tell that it has ended.
+    began({ ...own, task: 0, began: own.began + 1 });
+    await refused(svc('resets', token), /is not the process of its process file/);
   });
 });

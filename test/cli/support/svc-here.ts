@@ -8,7 +8,8 @@ interface Place {
 
 /** `svc <args>` in this process. A wrong use rejects. */
 export async function svcHere(args: readonly string[], { cwd, env = {} }: Place): Promise<CommandEnd> {
-  const before = { cwd: process.cwd, env: process.env, exitCode: process.exitCode };
+  const before = { cwd: process.cwd, exitCode: process.exitCode };
+  const variables = { ...process.env };
   const said = { stdout: '', stderr: '' };
   const streams = (['stdout', 'stderr'] as const).map((name) => {
     const { write } = process[name];
@@ -21,12 +22,19 @@ export async function svcHere(args: readonly string[], { cwd, env = {} }: Place)
     };
   });
   process.cwd = () => cwd;
-  process.env = { PATH: before.env.PATH, ...env };
+  useVariables({ PATH: variables.PATH, ...env });
   try {
     await commandTree().parseAsync([...args], { from: 'user' });
     return { ...said, code: Number(process.exitCode) };
   } finally {
     for (const restore of streams) restore();
     Object.assign(process, before);
+    useVariables(variables);
   }
+}
+
+/** In the environment itself, because Node reads TMPDIR from there. */
+function useVariables(all: NodeJS.ProcessEnv): void {
+  for (const name of Object.keys(process.env)) delete process.env[name];
+  Object.assign(process.env, all);
 }
