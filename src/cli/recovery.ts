@@ -160,7 +160,7 @@ function checkBroker({ config, isGiven }: LoadedConfig): void {
 
 const howTo = `give --broker <host:port,...>, or set svc.broker.bootstrap-servers (svc.broker.client: file for topic files). ${settingsInCode}`;
 
-export interface RecoveryOptions {
+interface RecoveryOptions {
   readonly config?: string;
   readonly broker?: string;
   readonly type?: readonly string[];
@@ -189,7 +189,7 @@ function withFilters(command: Command): Command {
 }
 
 /** The options of `svc dlq` and `svc backup`. */
-export function withRecoveryOptions(command: Command): Command {
+function withRecoveryOptions(command: Command): Command {
   return withFilters(command)
     .option('--to <topic>', 'topic of events whose own topic is unknown')
     .option('--rate <number>', 'events a second (default: as fast as the broker takes them)', rateOf)
@@ -202,7 +202,7 @@ export const brokerOption = ['--broker <host:port,...>', 'instead of svc.broker.
 export const sinceText = 'only events stored since: 2026-03-04T10:00:00Z, or 90m (90 minutes ago)';
 
 /** @throws WrongUse */
-export function acceptOf(options: RecoveryOptions): (event: StoredEvent) => boolean {
+function acceptOf(options: RecoveryOptions): (event: StoredEvent) => boolean {
   const { since, until } = options;
   if (since !== undefined && until !== undefined && since >= until)
     throw new WrongUse('--since is not before --until');

@@ -4,7 +4,6 @@ import { join } from 'node:path';
 import { recoveryConfig } from '../../../src/cli/recovery.ts';
 import { WrongUse } from '../../../src/cli/terminal.ts';
 import { temporaryFolder } from '../../support/folders.ts';
-import { recoveryOptions } from '../support/recovery-options.ts';
 
 describe('configuration of a recovery', () => {
   let folder: string;
@@ -20,7 +19,7 @@ describe('configuration of a recovery', () => {
   });
 
   const withFile = (text: string): void => writeFileSync(join(folder, 'svc.config.yaml'), text);
-  const read = (...args: string[]) => recoveryConfig(recoveryOptions(args));
+  const read = (broker?: string, config?: string) => recoveryConfig({ broker, config });
   const wrongUse = (work: () => void, message: RegExp): void =>
     assert.throws(work, (error: Error) => {
       assert.ok(error instanceof WrongUse, error.stack);
@@ -44,28 +43,28 @@ describe('configuration of a recovery', () => {
   });
 
   it('--broker alone is enough, and wins over the file', () => {
-    const { config, checkBroker } = read('--broker', 'a:1,b:2');
+    const { config, checkBroker } = read('a:1,b:2');
     checkBroker();
     assert.deepEqual([config.broker.client, config.broker.bootstrapServers], ['kafkajs', ['a:1', 'b:2']]);
     withFile('svc: { broker: { client: file } }');
-    assert.equal(read('--broker', 'a:1').config.broker.client, 'kafkajs');
-    wrongUse(() => read('--broker', 'a'), /must be host:port/);
+    assert.equal(read('a:1').config.broker.client, 'kafkajs');
+    wrongUse(() => read('a'), /must be host:port/);
   });
 
   it('--broker keeps the other client of Kafka, and what only that one can do', () => {
     withFile('svc: { broker: { client: platformatic, compression: lz4, bootstrapServers: "old:1" } }');
-    const { config } = read('--broker', 'new:1');
+    const { config } = read('new:1');
     assert.deepEqual([config.broker.client, config.broker.bootstrapServers], ['platformatic', ['new:1']]);
   });
 
   it('a file that is not there, is no YAML or has a name wrong is not passed over', () => {
-    wrongUse(() => read('--config', join(folder, 'gone.yaml'), '--broker', 'a:1'), /does not exist/);
+    wrongUse(() => read('a:1', join(folder, 'gone.yaml')), /does not exist/);
     withFile('svc: { broker: [');
-    wrongUse(() => read('--broker', 'a:1'), /is not valid YAML/);
+    wrongUse(() => read('a:1'), /is not valid YAML/);
     withFile('svc: { brokr: { dlqBackupPath: /data } }');
-    wrongUse(() => read('--broker', 'a:1'), /svc\.brokr: is an unknown name/);
+    wrongUse(() => read('a:1'), /svc\.brokr: is an unknown name/);
     withFile('svc: { broker: { backup: { s3Enabled: true } } }');
-    wrongUse(() => read('--broker', 'a:1'), /s3Bucket is required/);
+    wrongUse(() => read('a:1'), /s3Bucket is required/);
   });
 
   it('what only the application needs is no matter: topic, targets, keys', () => {
@@ -74,6 +73,6 @@ svc:
   targets: [{ module: 5 }]
   pii: { crypto: { default-key: short } }
   retry: { max-attempts: -1 }`);
-    assert.equal(read('--broker', 'a:1').config.broker.client, 'kafkajs');
+    assert.equal(read('a:1').config.broker.client, 'kafkajs');
   });
 });

@@ -1,39 +1,51 @@
 import assert from 'node:assert/strict';
-import { acceptOf } from '../../../src/cli/recovery.ts';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { WrongUse } from '../../../src/cli/terminal.ts';
-import type { StoredEvent } from '../../../src/start/commands/recovery.ts';
-import { recoveryOptions } from '../support/recovery-options.ts';
+import { backupEvent, backupIn } from '../../adapters/local-backup/backup-folder.ts';
+import { temporaryFolder } from '../../support/folders.ts';
+import { svcHere } from '../support/svc-here.ts';
 
-const stored = (storedAt: number): StoredEvent => ({
-  place: '1.json',
-  eventId: '1',
-  eventType: 'T',
-  topic: 'orders',
-  key: null,
-  headers: {},
-  value: Buffer.alloc(0),
-  storedAt,
-  reason: undefined,
-});
+const cwd = temporaryFolder('recovery-options');
+const list = (...args: string[]) => svcHere(['backup', 'list', '--dir', cwd, '--json', ...args], { cwd });
 
-const accepts = (args: string[], storedAt: number): boolean =>
-  acceptOf(recoveryOptions(args))(stored(storedAt));
+async function store(storedAt: number, folder = cwd): Promise<void> {
+  const backup = backupIn(folder, { format: 'event' });
+  await backup.store(backupEvent(String(storedAt), { backedUpAt: storedAt }));
+  await backup.close(1_000);
+}
+
+async function accepts(args: string[], storedAt: number): Promise<boolean> {
+  const { events } = JSON.parse((await list(...args)).stdout);
+  return events.some(({ eventId }: { eventId: string }) => eventId === String(storedAt));
+}
 
 describe('options of a recovery', () => {
-  it('--since is from a time on, --until before it', () => {
+  const [march, leapDay] = [Date.UTC(2026, 2, 4), Date.UTC(2024, 1, 29)];
+  const early = Date.now() - 91 * 60_000;
+  const late = Date.now() - 89 * 60_000;
+  before(async () => {
     const at = Date.UTC(2026, 2, 4, 10);
-    for (const text of ['2026-03-04T10:00:00Z', '2026-03-04T10:00:00.000Z', '2026-03-04T11:00+01:00']) {
-      assert.deepEqual([accepts(['--since', text], at), accepts(['--since', text], at - 1)], [true, false]);
-      assert.deepEqual([accepts(['--until', text], at), accepts(['--until', text], at - 1)], [false, true]);
-    }
-    assert.equal(accepts(['--since', '2026-03-04'], Date.UTC(2026, 2, 4)), true);
-    assert.equal(accepts(['--since', '2026-03-04'], Date.UTC(2026, 2, 4) - 1), false);
-    assert.equal(accepts(['--since', '2024-02-29'], Date.UTC(2024, 1, 29)), true);
+    for (const each of [at, at - 1, march, march - 1, leapDay, early, late]) await store(each);
+    assert.equal(JSON.parse((await list()).stdout).matched, 7);
   });
 
-  it('how long ago is counted from now', () => {
-    assert.equal(accepts(['--since', '90m'], Date.now() - 89 * 60_000), true);
-    assert.equal(accepts(['--since', '90m'], Date.now() - 91 * 60_000), false);
+  it('--since is from a time on, --until before it', async () => {
+    const at = Date.UTC(2026, 2, 4, 10);
+    for (const text of ['2026-03-04T10:00:00Z', '2026-03-04T10:00:00.000Z', '2026-03-04T11:00+01:00']) {
+      const since = ['--since', text];
+      assert.deepEqual([await accepts(since, at), await accepts(since, at - 1)], [true, false]);
+      const until = ['--until', text];
+      assert.deepEqual([await accepts(until, at), await accepts(until, at - 1)], [false, true]);
+    }
+    assert.equal(await accepts(['--since', '2026-03-04'], march), true);
+    assert.equal(await accepts(['--since', '2026-03-04'], march - 1), false);
+    assert.equal(await accepts(['--since', '2024-02-29'], leapDay), true);
+  });
+
+  it('how long ago is counted from now', async () => {
+    assert.equal(await accepts(['--since', '90m'], late), true);
+    assert.equal(await accepts(['--since', '90m'], early), false);
   });
 
   for (const text of [
@@ -49,22 +61,33 @@ describe('options of a recovery', () => {
     '2026-02-31T10:00:00Z',
     '-5m',
   ])
-    it(`"${text}" is no time`, () => {
-      assert.throws(() => recoveryOptions([`--since=${text}`]), WrongUse);
+    it(`"${text}" is no time`, async () => {
+      await assert.rejects(list(`--since=${text}`), WrongUse);
     });
 
-  it('a time that ends before it begins is said, not answered with nothing', () => {
-    assert.throws(() => acceptOf(recoveryOptions(['--since', '1h', '--until', '2h'])), /not before --until/);
-    acceptOf(recoveryOptions(['--since', '2h', '--until', '1h']));
+  it('a time that ends before it begins is said, not answered with nothing', async () => {
+    await assert.rejects(list('--since', '1h', '--until', '2h'), /not before --until/);
+    assert.equal((await list('--since', '2h', '--until', '1h')).code, 0);
   });
 
   for (const rate of ['0', '-1', '1.5', 'fast', 'Infinity', 'NaN', ''])
-    it(`--rate ${rate} is refused`, () => {
-      assert.throws(() => recoveryOptions([`--rate=${rate}`]), /--rate takes events a second/);
+    it(`--rate ${rate} is refused`, async () => {
+      await assert.rejects(list(`--rate=${rate}`), /--rate takes events a second/);
     });
 
-  it('--rate takes 1 and more', () => {
-    assert.equal(recoveryOptions(['--rate', '1']).rate, 1);
-    assert.equal(recoveryOptions([]).rate, undefined);
+  it('--rate takes 1 and more: one event a second, and no limit without it', async () => {
+    const own = temporaryFolder('recovery-rate');
+    const broker = { client: 'file', topic: 'orders' };
+    writeFileSync(join(own, 'svc.config.json'), JSON.stringify({ svc: { broker } }));
+    const tookMs = async (...args: string[]): Promise<number> => {
+      await store(march, join(own, 'dlq-backup'));
+      const beganMs = performance.now();
+      const { code, stderr } = await svcHere(['backup', 'restore', ...args], { cwd: own });
+      assert.equal(code, 0, stderr);
+      assert.match(stderr, /: 1 of 1 events sent to their topics$/m);
+      return performance.now() - beganMs;
+    };
+    assert.ok((await tookMs()) < 950);
+    assert.ok((await tookMs('--rate', '1')) >= 950);
   });
 });
