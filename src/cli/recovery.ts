@@ -241,19 +241,12 @@ function listed({ place, eventId, eventType, topic, storedAt, reason }: StoredEv
   return { storedAt: time, eventId, eventType, topic: topic ?? null, reason: reason ?? null, place };
 }
 
-export function listColumns({
-  place,
-  eventId,
-  eventType,
-  topic,
-  storedAt,
-  reason,
-}: StoredEvent): readonly string[] {
+function listColumns({ place, eventId, eventType, topic, storedAt, reason }: StoredEvent): readonly string[] {
   const time = storedAt === 0 ? '-' : new Date(storedAt).toISOString();
   return [time, eventId, eventType || '-', topic ?? '-', reason ?? '-', place];
 }
 
-export const listHead = ['STORED', 'EVENT', 'TYPE', 'TOPIC', 'REASON', 'PLACE'];
+const listHead = ['STORED', 'EVENT', 'TYPE', 'TOPIC', 'REASON', 'PLACE'];
 
 export const onRequest = 'stopped on request';
 

@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict';
-import { listColumns, listHead, summaryLines, summaryOf } from '../../../src/cli/recovery.ts';
-import { createColumns } from '../../../src/cli/terminal.ts';
+import { summaryLines, summaryOf } from '../../../src/cli/recovery.ts';
 import type { RecoveryResult } from '../../../src/start/commands/recovery.ts';
+import { backupEvent, backupIn } from '../../adapters/local-backup/backup-folder.ts';
+import { temporaryFolder } from '../../support/folders.ts';
+import { svcHere } from '../support/svc-here.ts';
 
 const result: RecoveryResult = {
   source: 'backup folder /b',
@@ -49,20 +51,21 @@ not readable: a\\u001b[2Jb\\u202e.json: it is not a file
 unsent events are still there
 `,
     );
-    const columns = listColumns({
-      ...{ place: 'p', eventId: '1', eventType: '\u202eT', topic: 't\n', key: null, headers: {} },
-      ...{ value: Buffer.from(''), storedAt: 0, reason: '\u009bR' },
-    });
-    let table = '';
-    const written = createColumns(listHead, (more) => {
-      table += more;
-    });
-    written.add(columns);
-    written.end();
-    assert.equal(
-      table,
-      'STORED  EVENT  TYPE     TOPIC    REASON   PLACE\n-       1      \\u202eT  t\\u000a  \\u009bR  p\n',
+  });
+
+  it('in a list of events, nothing can steer a terminal either', async () => {
+    const cwd = temporaryFolder('recovery-output');
+    const backup = backupIn(cwd, { isJournal: true });
+    await backup.store(
+      backupEvent('1', { eventType: '\u202eT', topic: 't\n', reason: '\u009bR', backedUpAt: 0 }),
     );
+    await backup.close(1_000);
+    const { code, stdout } = await svcHere(['backup', 'list', '--dir', cwd], { cwd });
+    assert.equal(code, 0);
+    const [head, row, ...more] = stdout.split('\n');
+    assert.equal(head, 'STORED  EVENT  TYPE     TOPIC    REASON   PLACE');
+    assert.match(row ?? '', /^- {7}1 {6}\\u202eT {2}t\\u000a {2}\\u009bR {2}segment-\S+$/);
+    assert.deepEqual(more, ['']);
   });
 
   it('after Ctrl-C does not look like that of all that was there', () => {
