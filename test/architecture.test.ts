@@ -261,9 +261,9 @@ describe('architecture', () => {
   it('has no more files, lines and names that others must know than it had: these figures only fall', () => {
     const max = {
       files: 218,
-      lines: 75_520,
+      lines: 75_487,
       namesWithOneImporter: 397,
-      namesWithoutImporter: 205,
+      namesWithoutImporter: 83,
       filesWithOneImporter: 48,
       besideFaces: 123,
       levels: 2,

@@ -245,7 +245,11 @@ export function testServerStore(get: () => ServerUnderTest): void {
     await other.query(lockStatement(get().dialect, `cleanup ${named()}`));
     assert.equal(await store.cleanup('PUBLISHED', -10_000, 10), 0);
     await other.close();
-    assert.equal(await store.cleanup('PUBLISHED', -10_000, 10), 1);
+    // The server frees the lock shortly after the connection has ended.
+    let cleaned = 0;
+    for (const end = Date.now() + 5_000; cleaned === 0 && Date.now() < end; )
+      cleaned = await store.cleanup('PUBLISHED', -10_000, 10);
+    assert.equal(cleaned, 1);
   });
 
   it('what waits for a lock is given up in time, says who holds it, and works again afterwards', async () => {
