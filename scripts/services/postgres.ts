@@ -26,7 +26,7 @@ export const postgres: Database = {
   query: queryPostgres,
   async problem(url) {
     try {
-      await queryPostgres(url, 'SELECT 1');
+      await queryPostgres(url, 'SELECT 1', ANSWER_TIMEOUT_MS);
       return null;
     } catch (error) {
       return (error as Error).message || String((error as NodeJS.ErrnoException).code);
@@ -147,9 +147,13 @@ async function asOtherUser(command: readonly string[]): Promise<readonly string[
 /** CREATE DATABASE copies files, on a disk that others use as well. */
 const QUERY_TIMEOUT_MS = 30_000;
 
-async function queryPostgres(url: string, statement: string): Promise<Record<string, unknown>[]> {
+async function queryPostgres(
+  url: string,
+  statement: string,
+  connectionTimeoutMillis = QUERY_TIMEOUT_MS,
+): Promise<Record<string, unknown>[]> {
   const { default: pg } = await import('pg');
-  const times = { connectionTimeoutMillis: ANSWER_TIMEOUT_MS, query_timeout: QUERY_TIMEOUT_MS };
+  const times = { connectionTimeoutMillis, query_timeout: QUERY_TIMEOUT_MS };
   const client = new pg.Client({ connectionString: url, ...times });
   client.on('error', () => {}); // A connection that breaks later fails the query.
   try {
