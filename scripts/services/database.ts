@@ -43,6 +43,9 @@ export interface Database {
 /** How long an answer may take that tells whether a server can be used. */
 export const ANSWER_TIMEOUT_MS = 3_000;
 
+/** Of a statement, and of its connection: CREATE DATABASE copies files, on a disk that others use as well. */
+export const QUERY_TIMEOUT_MS = 30_000;
+
 export function databaseUrlFromEnv({ variable }: Pick<Database, 'variable'>): string | undefined {
   return process.env[variable]?.trim() || undefined;
 }

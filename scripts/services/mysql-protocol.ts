@@ -1,11 +1,15 @@
-import { ANSWER_TIMEOUT_MS } from './database.ts';
+import { ANSWER_TIMEOUT_MS, QUERY_TIMEOUT_MS } from './database.ts';
 
 /** Runs one statement on a MySQL or MariaDB. */
-export async function queryMysql(url: string, statement: string): Promise<Record<string, unknown>[]> {
+export async function queryMysql(
+  url: string,
+  statement: string,
+  timeout = QUERY_TIMEOUT_MS,
+): Promise<Record<string, unknown>[]> {
   const { createConnection } = await import('mysql2/promise');
-  const connection = await createConnection({ uri: url, connectTimeout: ANSWER_TIMEOUT_MS });
+  const connection = await createConnection({ uri: url, connectTimeout: timeout });
   try {
-    const [rows] = await connection.query({ sql: statement, timeout: ANSWER_TIMEOUT_MS });
+    const [rows] = await connection.query({ sql: statement, timeout });
     return Array.isArray(rows) ? (rows as Record<string, unknown>[]) : [];
   } finally {
     connection.destroy();
@@ -15,7 +19,7 @@ export async function queryMysql(url: string, statement: string): Promise<Record
 /** Why a server cannot be used: also one that answers, but is of the other product. */
 export async function mysqlProblem(url: string, title: 'MySQL' | 'MariaDB'): Promise<string | null> {
   try {
-    const [row] = await queryMysql(url, 'SELECT version() AS version');
+    const [row] = await queryMysql(url, 'SELECT version() AS version', ANSWER_TIMEOUT_MS);
     const found = /mariadb/i.test(String(row?.version)) ? 'MariaDB' : 'MySQL';
     return found === title ? null : `it is a ${found}`;
   } catch (error) {

@@ -3,7 +3,14 @@ import { userInfo } from 'node:os';
 import { dirname, join, relative } from 'node:path';
 import { cacheFolder, ensureFolder } from './cache.ts';
 import { lastLines, runCommand } from './commands.ts';
-import { ANSWER_TIMEOUT_MS, copyData, type Database, orUnavailable, runOrFail } from './database.ts';
+import {
+  ANSWER_TIMEOUT_MS,
+  copyData,
+  type Database,
+  orUnavailable,
+  QUERY_TIMEOUT_MS,
+  runOrFail,
+} from './database.ts';
 import { type LocalProgram, startLocalServer } from './local-server.ts';
 import { Unavailable } from './unavailable.ts';
 
@@ -143,9 +150,6 @@ async function asOtherUser(command: readonly string[]): Promise<readonly string[
     'run it as another user',
   );
 }
-
-/** CREATE DATABASE copies files, on a disk that others use as well. */
-const QUERY_TIMEOUT_MS = 30_000;
 
 async function queryPostgres(
   url: string,
