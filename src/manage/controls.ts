@@ -173,7 +173,7 @@ export interface DeadLetterAsk {
 }
 
 /** A dead letter of the topic, without the content and key of its event. Unknown values are `null`. */
-interface StoredDeadLetter {
+export interface StoredDeadLetter {
   readonly eventId: string;
   readonly eventType: string | null;
   /** Class name or code of the cause. */

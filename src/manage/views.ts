@@ -258,7 +258,7 @@ interface LatestRuns {
 }
 
 /** Counts within each step of ten seconds, one column per series. */
-interface History {
+export interface History {
   /** End of the step, as Unix time in milliseconds. */
   readonly atMs: readonly number[];
   readonly seconds: readonly number[];
