@@ -261,7 +261,7 @@ describe('architecture', () => {
   it('has no more files, lines and names that others must know than it had: these figures only fall', () => {
     const max = {
       files: 218,
-      lines: 75_487,
+      lines: 75_482,
       namesWithOneImporter: 397,
       namesWithoutImporter: 85,
       filesWithOneImporter: 48,

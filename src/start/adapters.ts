@@ -6,7 +6,6 @@ import type { KafkajsTopicReaderOptions } from '../adapters/kafkajs/kafkajs-topi
 import type * as LocalBackups from '../adapters/local-backup/local-backup.ts';
 import type { LocalBackupOptions } from '../adapters/local-backup/local-backup.ts';
 import type { LocalSourceOptions } from '../adapters/local-backup/local-source.ts';
-import type { S3Settings } from '../adapters/s3-backup/s3-backup.ts';
 import type { SqlStoreOptions } from '../adapters/sql/sql-store.ts';
 import type { VaultKeyProviderOptions } from '../adapters/vault/vault-key-provider.ts';
 import type { Names } from '../config/check/check.ts';
@@ -51,11 +50,6 @@ function brokerSettingsOf({ broker }: Config): BrokerSettings {
     compression: broker.compression,
     directory: broker.file.path,
   };
-}
-
-function s3SettingsOf({ broker }: Config): S3Settings {
-  const { s3Bucket: bucket = '', s3Prefix: prefix, s3Region: region, s3Endpoint: endpoint } = broker.backup;
-  return { bucket, prefix, region, endpoint };
 }
 
 function saslOf({
@@ -222,7 +216,7 @@ export function openWorkerIdLease(config: Config): WorkerIdLease {
   };
 }
 
-/** Modules of adapters for commands, each loaded at its first use. */
+/** Adapters that a command or an event asks for, each loaded at its first use. */
 export const adapterModules = {
   /** Reads the Avro of the configured registry. */
   avroReader: async (config: Config) =>
@@ -230,10 +224,16 @@ export const adapterModules = {
   backupFolder: () => import('../adapters/local-backup/backup-directory.ts'),
   debezium: () => import('../adapters/debezium/connector.ts'),
   localBackup: () => import('../adapters/local-backup/local-backup.ts'),
-  async s3(config: Config) {
+  async s3({ broker: { backup } }: Config) {
     const { s3Backup } = await import('../adapters/s3-backup/s3-backup.ts');
-    const settings = s3SettingsOf(config);
-    return { source: () => s3Backup.source(settings), probe: () => s3Backup.probe(settings) };
+    const { s3Bucket: bucket = '', s3Prefix: prefix, s3Region: region, s3Endpoint: endpoint } = backup;
+    const settings = { bucket, prefix, region, endpoint };
+    const onNoChecksums = (message: string): void => logger.info(`backup: ${message}`);
+    return {
+      open: () => s3Backup.open({ ...settings, onNoChecksums }),
+      source: () => s3Backup.source(settings),
+      probe: () => s3Backup.probe(settings),
+    };
   },
   sqlSchema: () => import('../adapters/sql/schema.ts'),
 };
@@ -326,13 +326,9 @@ export async function openLocalSource(options: LocalSourceOptions): Promise<Reco
 
 /** Backup to S3, loaded at the first event that needs it. */
 export function openS3Backup(config: Config): EventBackupStrategy {
-  const settings = s3SettingsOf(config);
-  const onNoChecksums = (message: string): void => logger.info(`backup: ${message}`);
-  const load = loadOnce(async () =>
-    (await import('../adapters/s3-backup/s3-backup.ts')).s3Backup.open({ ...settings, onNoChecksums }),
-  );
+  const load = loadOnce(async () => (await adapterModules.s3(config)).open());
   return {
-    name: `S3 bucket ${settings.bucket}`,
+    name: `S3 bucket ${config.broker.backup.s3Bucket}`,
     ...lazy(load, ['store']),
     close: async (deadlineMs) => (await load.started())?.close?.(deadlineMs),
   };

@@ -30,7 +30,6 @@ import {
 import type { ClusterState } from '../main/cluster-state.ts';
 import { createBackupOrder, isSpilled, type KeyOrder } from '../order/backup-order.ts';
 import type * as Recovery from '../recovery/recover.ts';
-
 import { type BatchLimits, createMemory, createSender, type MemoryLimits } from '../sender/sender.ts';
 import {
   type BackupEvent,
@@ -58,7 +57,7 @@ export interface Tier {
 type Drain = ReturnType<typeof Recovery.startDrain>;
 type DrainParts = Parameters<typeof Recovery.startDrain>[0];
 
-/** The local backup. Nothing of it is loaded before its first event. */
+/** The local backup. */
 type LocalFiles = EventBackupStrategy &
   DrainParts['files'] & { endSync(): void; state(): Partial<BackupState> | undefined };
 
