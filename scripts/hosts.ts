@@ -3,8 +3,8 @@ import { parseArgs } from 'node:util';
 import fc from 'fast-check';
 import { difference } from '../test/hosts/difference.ts';
 import { calls, databaseOf, type Kind, stopDatabases, transactions } from '../test/hosts/kinds.ts';
-import { differingExports } from '../test/hosts/run-exports.ts';
-import { packageNames, runPackage } from '../test/hosts/run-packages.ts';
+import { differingExports, installExports } from '../test/hosts/run-exports.ts';
+import { installPackage, packageNames, runPackage } from '../test/hosts/run-packages.ts';
 import { runBothWays } from '../test/hosts/run-programs.ts';
 import { installPacked } from '../test/support/packed.ts';
 import { build } from './build.ts';
@@ -44,7 +44,10 @@ const counts = { passed: 0, failed: 0, skipped: 0 };
 const say = (line: string): void => void process.stdout.write(`${line}\n`);
 const isWanted = (id: string): boolean => values.only === undefined || values.only === id;
 
-/** A piece of work. What it gives back is done when all of them are: it shows what failed. */
+/**
+ * A piece of work. What it gives back is done when all of them are: it shows what failed. Two go on at once in this process. So
+ * none of them waits synchronously for npm or a program: the connections of the other one would time out.
+ */
 type Job = () => Promise<() => Promise<void>>;
 
 function jobsOf<P>(kind: Kind<P>, application: string, number: number): Job[] {
@@ -110,9 +113,10 @@ function jobsOf<P>(kind: Kind<P>, application: string, number: number): Job[] {
 let explained = 0;
 
 function jobOf(name: string): Job {
+  const application = installPackage(name);
   return counted(name, 1, async () => {
     const { fresh } = await databaseOf('pg');
-    const told = await runPackage(name, async () => (await fresh(false)).url);
+    const told = await runPackage(name, application, async () => (await fresh(false)).url);
     return {
       failed: told === null ? [] : [name],
       show: async () => void (told && say(`\n== ${name}: ${told}`)),
@@ -121,13 +125,16 @@ function jobOf(name: string): Job {
 }
 
 /** What popular packages export, without svc and with one target in each. */
-const exportsJob: Job = counted('exports', 1, async () => {
-  const told = differingExports();
-  return {
-    failed: told.length === 0 ? [] : ['exports'],
-    show: async () => void (told.length > 0 && say(`\n== exports:\n${told.join('\n')}`)),
-  };
-});
+function exportsJob(): Job {
+  const application = installExports();
+  return counted('exports', 1, async () => {
+    const told = await differingExports(application);
+    return {
+      failed: told.length === 0 ? [] : ['exports'],
+      show: async () => void (told.length > 0 && say(`\n== exports:\n${told.join('\n')}`)),
+    };
+  });
+}
 
 interface Outcome {
   /** What differs, by name. */
@@ -171,7 +178,7 @@ async function main(): Promise<void> {
   const jobs = [
     ...jobsOf(transactions, application, onDatabases),
     ...packageNames.filter(isWanted).map(jobOf),
-    ...(isWanted('exports') ? [exportsJob] : []),
+    ...(isWanted('exports') ? [exportsJob()] : []),
     ...jobsOf(calls, application, count - onDatabases),
   ].values();
   const shows: (() => Promise<void>)[] = [];

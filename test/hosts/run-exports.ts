@@ -1,7 +1,6 @@
-import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
-import { freshFolder, writeFiles } from '../e2e/support/run-app.ts';
+import { freshFolder, runApp, writeFiles } from '../e2e/support/run-app.ts';
 import { installPacked } from '../support/packed.ts';
 
 const program = resolve(import.meta.dirname, 'fixtures/exports/main.mjs');
@@ -39,33 +38,33 @@ const chosen: Readonly<Record<string, string>> = {
   zod: 'locales.fr',
 };
 
+/** Waits for npm, like `installPacked`. */
+export const installExports = (): string => installPacked('hosts-exports', packages);
+
 /**
  * What differs between the exports of packages without svc and with one target in each, by package; loaded by `import` first, and
  * by `require` first.
+ * @param application of `installExports`
  */
-export function differingExports(): string[] {
-  const application = installPacked('hosts-exports', packages);
+export async function differingExports(application: string): Promise<string[]> {
   const folder = freshFolder(application, 'exports');
-  const run = (first: string, isUnder: boolean, names: readonly string[]): Told => {
+  const run = async (first: string, isUnder: boolean, names: readonly string[]): Promise<Told> => {
     const result = join(folder, 'result.json');
-    execFileSync(process.execPath, [...(isUnder ? ['--import', 'svc/register'] : []), 'main.mjs'], {
+    const { code, stderr } = await runApp({
+      node: process.execPath,
       cwd: folder,
-      stdio: 'ignore',
-      timeout: TIMEOUT_MS,
-      env: {
-        ...process.env,
-        FIRST: first,
-        RESULT: result,
-        PACKAGES: JSON.stringify(names),
-        NODE_NO_WARNINGS: '1',
-      },
+      args: [...(isUnder ? ['--import', 'svc/register'] : []), 'main.mjs'],
+      env: { FIRST: first, RESULT: result, PACKAGES: JSON.stringify(names), NODE_NO_WARNINGS: '1' },
+      timeoutMs: TIMEOUT_MS,
     });
+    if (code !== 0) throw new Error(`the exports of packages cannot be read: ${stderr}`);
     return JSON.parse(readFileSync(result, 'utf8')) as Told;
   };
   writeFiles(folder, { 'main.mjs': readFileSync(program, 'utf8'), 'package.json': '{}' });
-  return ['import', 'require'].flatMap((first) => {
-    const without = run(first, false, Object.keys(packages));
-    return Object.entries(picks).flatMap(([pick, choose]) => {
+  const told: string[] = [];
+  for (const first of ['import', 'require']) {
+    const without = await run(first, false, Object.keys(packages));
+    for (const [pick, choose] of Object.entries(picks)) {
       const targets = Object.entries(without).flatMap(([module, { functions }]) => {
         const name = choose(functions as string[], module);
         return name === undefined
@@ -74,20 +73,18 @@ export function differingExports(): string[] {
       });
       const svc = { broker: { client: 'memory', topic: 'events' }, log: { level: 'off' }, targets };
       writeFiles(folder, { 'svc.config.json': JSON.stringify({ svc }) });
-      const under = run(
-        first,
-        true,
-        targets.map(({ module }) => module),
-      );
-      return targets.flatMap(({ module, function: name }) => {
-        if (Object.hasOwn(known, `${module}#${name}`)) return [];
+      const names = targets.map(({ module }) => module);
+      const under = await run(first, true, names);
+      for (const { module, function: name } of targets) {
+        if (Object.hasOwn(known, `${module}#${name}`)) continue;
         const differs = Object.keys(without[module] ?? {}).filter(
           (key) =>
             key !== 'functions' &&
             JSON.stringify(without[module]?.[key]) !== JSON.stringify(under[module]?.[key]),
         );
-        return differs.map((key) => `${module}#${name} (${first} first, ${pick} function): ${key}`);
-      });
-    });
-  });
+        told.push(...differs.map((key) => `${module}#${name} (${first} first, ${pick} function): ${key}`));
+      }
+    }
+  }
+  return told;
 }

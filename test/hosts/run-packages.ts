@@ -33,8 +33,8 @@ const packages: Readonly<Record<string, Package>> = {
 /** Beside them: the drivers of their programs. */
 const others = { '@opentelemetry/api': '1.10.0', pg: '8.23.1', 'reflect-metadata': '0.2.2' };
 
-/** They install together what they can share. */
-function applicationOf(name: string): string {
+/** The application in which the program of a package runs. Waits for npm, like `installPacked`: packages share what they can. */
+export function installPackage(name: string): string {
   const isApart = packages[name]?.isApart ?? false;
   const some = Object.entries(packages).filter(([, each]) => (each.isApart ?? false) === isApart);
   const versions = Object.fromEntries(some.map(([each, { version }]) => [each, version]));
@@ -45,10 +45,14 @@ function applicationOf(name: string): string {
 /**
  * What differs between the program of a package without svc, and with every function of the package captured, in both modes;
  * `null` where nothing does.
+ * @param application of `installPackage`
  * @param freshDatabase gives the address of an empty database of PostgreSQL
  */
-export async function runPackage(name: string, freshDatabase: () => Promise<string>): Promise<string | null> {
-  const application = applicationOf(name);
+export async function runPackage(
+  name: string,
+  application: string,
+  freshDatabase: () => Promise<string>,
+): Promise<string | null> {
   const folder = freshFolder(application, `package-${name}`);
   const paths = packages[name]?.files.map((file) => join(application, 'node_modules', name, file)) ?? [];
   const targets = everyFunction(folder, paths);
