@@ -294,6 +294,53 @@ describe('the end of a transaction', () => {
     assert.equal(transaction.isOpen, true);
   });
 
+  it('is not the answer to ROLLBACK TO, although ROLLBACK is sent already', async () => {
+    const { fake, transaction } = await begun();
+    await fake.run('SAVEPOINT a', 'open');
+    for (const text of ['ROLLBACK TO a', 'ROLLBACK']) void fake.connection.sends(text);
+    fake.connection.answered('open', 'rolled_back');
+    assert.equal(transaction.isOpen, true);
+    fake.connection.answered('none', 'rolled_back');
+    assert.equal(fake.connection.current, undefined);
+  });
+
+  it('is not the answer to a statement outside of any transaction', async () => {
+    const fake = fakeConnection();
+    await fake.run('SELECT 1', 'none');
+    const { transaction } = await begun(fake);
+    assert.equal(transaction.isOpen, true);
+  });
+
+  it('MySQL: ROLLBACK ends it, although the session has begun the next one with the answer', async () => {
+    const { fake, transaction } = await begun(fakeConnection('mysql'));
+    await fake.run('ROLLBACK', 'open', 'rolled_back');
+    assert.equal(await transaction.follow(), 'rolled_back');
+  });
+
+  it('PostgreSQL: comes with its COMMIT, whatever is answered before: the next BEGIN is one of its own', async () => {
+    const { fake, transaction } = await begun();
+    for (const text of ['INSERT', 'COMMIT']) void fake.connection.sends(text);
+    fake.connection.answered('open', undefined);
+    void fake.connection.sends('BEGIN');
+    assert.notEqual(fake.connection.current, transaction);
+  });
+
+  it('PostgreSQL: leaves out an event that comes behind its COMMIT', async () => {
+    const { fake, transaction } = await begun();
+    void fake.connection.sends('COMMIT');
+    const { ended } = transaction.join(statement('late'), 1, same);
+    assert.deepEqual(fake.sent, []);
+    fake.connection.answered('none', 'committed');
+    assert.equal(await ended, 'left out');
+  });
+
+  it('MySQL: does not come with a COMMIT that fails: later events are in it', async () => {
+    const { fake, transaction } = await begun(fakeConnection('mysql'));
+    await fake.run('COMMIT', 'open');
+    void transaction.join(statement('late'), 1, same);
+    assert.deepEqual(fake.sent, ['late']);
+  });
+
   it('is not the answer to what was sent before its BEGIN', async () => {
     const fake = fakeConnection();
     for (const text of ['SELECT 1', 'BEGIN', 'INSERT', 'COMMIT']) void fake.connection.sends(text);
@@ -313,6 +360,20 @@ describe('the end of a transaction', () => {
     await fake.run('BEGIN', 'open');
     assert.equal(await ended, 'rolled_back');
   });
+
+  for (const [isBusy, expected] of [
+    [false, 'rolled_back'],
+    [true, 'open'],
+  ] as const) {
+    it(`of one whose BEGIN came to nothing comes once pg has all answers: ${isBusy ? 'not yet' : 'now'}`, async () => {
+      const fake = fakeConnection();
+      fake.isBusy = isBusy;
+      void fake.connection.sends('BEGIN');
+      const ended = fake.connection.current?.follow() as Promise<TransactionEnd>;
+      fake.connection.answered('none', undefined);
+      assert.equal(await endOf(ended), expected);
+    });
+  }
 
   it('MySQL: BEGIN commits what is open, and is held as a COMMIT is', async () => {
     const { fake, transaction } = await begun(fakeConnection('mysql'));
@@ -363,6 +424,26 @@ describe('the end of a transaction', () => {
 
 describe('scopes of a connection', () => {
   afterEach(loseConnections);
+
+  for (const [text, wroteOutside] of [
+    ['INSERT INTO t VALUES (1)', true],
+    ['SELECT 1', false],
+  ] as const) {
+    it(`outside of a transaction, ${text} ${wroteOutside ? 'has' : 'has not'} written`, async () => {
+      const scope = new Scope(undefined);
+      await runInScope(scope, () => fakeConnection().run(text, 'none'));
+      assert.equal(scope.wroteOutside, wroteOutside);
+    });
+  }
+
+  it('of an aborted transaction keep their savepoints: SAVEPOINT and RELEASE are refused there', async () => {
+    const { fake, transaction } = await begun();
+    await fake.run('SAVEPOINT a', 'open');
+    const ended = transaction.follow(transaction.startOf(undefined));
+    for (const text of ['wrong', 'RELEASE a', 'SAVEPOINT a']) await fake.run(text, 'aborted');
+    await fake.run('ROLLBACK TO a', 'open', 'rolled_back');
+    assert.equal(await endOf(ended), 'rolled_back');
+  });
 
   it('do not nest where a function begins one transaction after the other', async () => {
     const fake = fakeConnection();

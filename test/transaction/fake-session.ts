@@ -9,6 +9,8 @@ export interface FakeConnection {
   readonly sent: string[];
   status: TransactionStatus;
   beginsByItself: boolean;
+  /** As `pg` tells it; `undefined`: the driver does not. */
+  isBusy: boolean | undefined;
   /** Answers the oldest of svc's statements that waits. */
   answer(error?: Error): Promise<void>;
   /** A statement of the application, and its answer. */
@@ -37,6 +39,7 @@ export function fakeConnection(
     dialect,
     status: () => fake.status,
     beginsByItself: () => fake.beginsByItself,
+    isBusy: () => fake.isBusy as boolean,
     run({ text }) {
       fake.sent.push(text);
       if (manner === 'sync') {
@@ -64,6 +67,7 @@ export function fakeConnection(
     sent: [],
     status: 'none',
     beginsByItself: false,
+    isBusy: undefined,
     async answer(error) {
       const next = waiting.shift();
       if (error === undefined) next?.resolve();
