@@ -63,6 +63,21 @@ describe('a method that instrumentations wrap as well', () => {
     });
   }
 
+  it('keeps its name and length, which others may define anew, as those of any function', () => {
+    patched(prototype);
+    assert.deepEqual([prototype.query.name, prototype.query.length], ['base', 1]);
+    Object.defineProperties(prototype.query, { name: { value: 'theirs' }, length: { value: 2 } });
+    assert.deepEqual([prototype.query.name, prototype.query.length], ['theirs', 2]);
+  });
+
+  it('is not taken for wrapped where a part of the mark is missing', () => {
+    const mark = { __wrapped: true, __original: base, __unwrap() {} };
+    for (const part of Object.keys(mark)) {
+      const own: Query = Object.assign((text: string) => `own ${text}`, mark, { [part]: undefined });
+      assert.equal(withoutWrappers(own), own, part);
+    }
+  });
+
   it('is there without them, for what svc does itself', () => {
     watching.patch(prototype);
     const wrapped = prototype.query;

@@ -295,6 +295,24 @@ describe('what a statement means for its transaction', () => {
     assert.deepEqual(kinds, ['savepoint', 'write', 'release']);
   });
 
+  for (const [dialect, text] of [
+    ['postgres', "SELECT 'a''; b'; COMMIT"],
+    ['postgres', String.raw`SELECT 'a\'; COMMIT`],
+    ['postgres', String.raw`SELECT E'a\'; b'; COMMIT`],
+    ['postgres', String.raw`SELECT E'a\\'; COMMIT`],
+    ['mysql', "SELECT 'a''; b'; COMMIT"],
+    ['mysql', String.raw`SELECT 'a\'; b'; COMMIT`],
+    ['mysql', String.raw`SELECT 'a\\'; COMMIT`],
+    ['mysql', String.raw`SELECT 'a\\\'; b'; COMMIT`],
+    ['mysql', String.raw`SELECT "a\\"; COMMIT`],
+    ['sqlite', String.raw`SELECT 'a\'; COMMIT`],
+    ['sqlite', "SELECT 'a''; b'; COMMIT"],
+  ] as const) {
+    it(`a semicolon in quotes ends none of them (${dialect}): ${text}`, () => {
+      assert.deepEqual([kindOf(text, dialect).all?.length, kindOf(text, dialect).is], [2, 'commit']);
+    });
+  }
+
   describe('a text of 16 MB is read in the time of one pass, with no stack that grows with it', () => {
     const fill = (part: string): string => part.repeat(Math.ceil(2 ** 24 / part.length));
     const texts: Readonly<Record<string, () => string>> = {
