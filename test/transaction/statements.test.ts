@@ -297,7 +297,7 @@ describe('what a statement means for its transaction', () => {
 
   for (const [dialect, text] of [
     ['postgres', "SELECT 'a''; b'; COMMIT"],
-    ['postgres', String.raw`SELECT 'a\'; COMMIT`],
+    ['postgres', String.raw`SELECT 'a\', 'b; c'; COMMIT`],
     ['postgres', String.raw`SELECT E'a\'; b'; COMMIT`],
     ['postgres', String.raw`SELECT E'a\\'; COMMIT`],
     ['mysql', "SELECT 'a''; b'; COMMIT"],
@@ -305,7 +305,7 @@ describe('what a statement means for its transaction', () => {
     ['mysql', String.raw`SELECT 'a\\'; COMMIT`],
     ['mysql', String.raw`SELECT 'a\\\'; b'; COMMIT`],
     ['mysql', String.raw`SELECT "a\\"; COMMIT`],
-    ['sqlite', String.raw`SELECT 'a\'; COMMIT`],
+    ['sqlite', String.raw`SELECT 'a\', 'b; c'; COMMIT`],
     ['sqlite', "SELECT 'a''; b'; COMMIT"],
   ] as const) {
     it(`a semicolon in quotes ends none of them (${dialect}): ${text}`, () => {
