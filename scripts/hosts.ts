@@ -45,8 +45,8 @@ const say = (line: string): void => void process.stdout.write(`${line}\n`);
 const isWanted = (id: string): boolean => values.only === undefined || values.only === id;
 
 /**
- * A piece of work. What it gives back is done when all of them are: it shows what failed. Two go on at once in this process. So
- * none of them waits synchronously for npm or a program: the connections of the other one would time out.
+ * A piece of work. What it gives back is done when all of them are: it shows what failed. Two jobs run at once in this process. No
+ * job waits synchronously for npm or a program, because the connections of the other one would time out.
  */
 type Job = () => Promise<() => Promise<void>>;
 

@@ -38,7 +38,7 @@ const chosen: Readonly<Record<string, string>> = {
   zod: 'locales.fr',
 };
 
-/** Waits for npm, like `installPacked`. */
+/** Waits synchronously for npm, like `installPacked`. */
 export const installExports = (): string => installPacked('hosts-exports', packages);
 
 /**

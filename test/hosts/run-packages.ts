@@ -33,7 +33,7 @@ const packages: Readonly<Record<string, Package>> = {
 /** Beside them: the drivers of their programs. */
 const others = { '@opentelemetry/api': '1.10.0', pg: '8.23.1', 'reflect-metadata': '0.2.2' };
 
-/** The application in which the program of a package runs. Waits for npm, like `installPacked`: packages share what they can. */
+/** The application of a package's program, shared where possible. Waits synchronously for npm, like `installPacked`. */
 export function installPackage(name: string): string {
   const isApart = packages[name]?.isApart ?? false;
   const some = Object.entries(packages).filter(([, each]) => (each.isApart ?? false) === isApart);

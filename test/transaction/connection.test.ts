@@ -304,6 +304,15 @@ describe('the end of a transaction', () => {
     assert.equal(fake.connection.current, undefined);
   });
 
+  it('comes to what ROLLBACK TO undoes, although SAVEPOINT and RELEASE were sent into the aborted transaction', async () => {
+    const { fake, transaction } = await begun();
+    await fake.run('SAVEPOINT a', 'open');
+    const ended = transaction.follow(transaction.startOf(undefined));
+    for (const text of ['wrong', 'RELEASE a', 'SAVEPOINT a']) await fake.run(text, 'aborted');
+    await fake.run('ROLLBACK TO a', 'open', 'rolled_back');
+    assert.equal(await endOf(ended), 'rolled_back');
+  });
+
   it('is not the answer to a statement outside of any transaction', async () => {
     const fake = fakeConnection();
     await fake.run('SELECT 1', 'none');
@@ -311,13 +320,13 @@ describe('the end of a transaction', () => {
     assert.equal(transaction.isOpen, true);
   });
 
-  it('MySQL: ROLLBACK ends it, although the session has begun the next one with the answer', async () => {
+  it('MySQL: comes with ROLLBACK, although the answer says that a transaction is open', async () => {
     const { fake, transaction } = await begun(fakeConnection('mysql'));
     await fake.run('ROLLBACK', 'open', 'rolled_back');
     assert.equal(await transaction.follow(), 'rolled_back');
   });
 
-  it('PostgreSQL: comes with its COMMIT, whatever is answered before: the next BEGIN is one of its own', async () => {
+  it('PostgreSQL: a BEGIN behind COMMIT begins another one, although an earlier answer says that this one is open', async () => {
     const { fake, transaction } = await begun();
     for (const text of ['INSERT', 'COMMIT']) void fake.connection.sends(text);
     fake.connection.answered('open', undefined);
@@ -325,7 +334,7 @@ describe('the end of a transaction', () => {
     assert.notEqual(fake.connection.current, transaction);
   });
 
-  it('PostgreSQL: leaves out an event that comes behind its COMMIT', async () => {
+  it('PostgreSQL: an event that comes behind COMMIT is left out', async () => {
     const { fake, transaction } = await begun();
     void fake.connection.sends('COMMIT');
     const { ended } = transaction.join(statement('late'), 1, same);
@@ -334,7 +343,7 @@ describe('the end of a transaction', () => {
     assert.equal(await ended, 'left out');
   });
 
-  it('MySQL: does not come with a COMMIT that fails: later events are in it', async () => {
+  it('MySQL: does not come with a COMMIT that fails, and later events are written', async () => {
     const { fake, transaction } = await begun(fakeConnection('mysql'));
     await fake.run('COMMIT', 'open');
     void transaction.join(statement('late'), 1, same);
@@ -365,7 +374,7 @@ describe('the end of a transaction', () => {
     [false, 'rolled_back'],
     [true, 'open'],
   ] as const) {
-    it(`of one whose BEGIN came to nothing comes once pg has all answers: ${isBusy ? 'not yet' : 'now'}`, async () => {
+    it(`of one whose BEGIN came to nothing ${isBusy ? 'waits while pg misses answers' : 'comes once pg has all answers'}`, async () => {
       const fake = fakeConnection();
       fake.isBusy = isBusy;
       void fake.connection.sends('BEGIN');
@@ -435,15 +444,6 @@ describe('scopes of a connection', () => {
       assert.equal(scope.wroteOutside, wroteOutside);
     });
   }
-
-  it('of an aborted transaction keep their savepoints: SAVEPOINT and RELEASE are refused there', async () => {
-    const { fake, transaction } = await begun();
-    await fake.run('SAVEPOINT a', 'open');
-    const ended = transaction.follow(transaction.startOf(undefined));
-    for (const text of ['wrong', 'RELEASE a', 'SAVEPOINT a']) await fake.run(text, 'aborted');
-    await fake.run('ROLLBACK TO a', 'open', 'rolled_back');
-    assert.equal(await endOf(ended), 'rolled_back');
-  });
 
   it('do not nest where a function begins one transaction after the other', async () => {
     const fake = fakeConnection();

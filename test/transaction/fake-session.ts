@@ -9,8 +9,8 @@ export interface FakeConnection {
   readonly sent: string[];
   status: TransactionStatus;
   beginsByItself: boolean;
-  /** As `pg` tells it; `undefined`: the driver does not. */
-  isBusy: boolean | undefined;
+  /** Whether answers are missing, as `pg` knows it. */
+  isBusy: boolean;
   /** Answers the oldest of svc's statements that waits. */
   answer(error?: Error): Promise<void>;
   /** A statement of the application, and its answer. */
@@ -39,7 +39,7 @@ export function fakeConnection(
     dialect,
     status: () => fake.status,
     beginsByItself: () => fake.beginsByItself,
-    isBusy: () => fake.isBusy as boolean,
+    isBusy: () => fake.isBusy,
     run({ text }) {
       fake.sent.push(text);
       if (manner === 'sync') {
@@ -67,7 +67,7 @@ export function fakeConnection(
     sent: [],
     status: 'none',
     beginsByItself: false,
-    isBusy: undefined,
+    isBusy: true,
     async answer(error) {
       const next = waiting.shift();
       if (error === undefined) next?.resolve();

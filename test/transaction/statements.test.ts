@@ -308,7 +308,7 @@ describe('what a statement means for its transaction', () => {
     ['sqlite', String.raw`SELECT 'a\', 'b; c'; COMMIT`],
     ['sqlite', "SELECT 'a''; b'; COMMIT"],
   ] as const) {
-    it(`a semicolon in quotes ends none of them (${dialect}): ${text}`, () => {
+    it(`a semicolon in quotes ends no statement (${dialect}): ${text}`, () => {
       assert.deepEqual([kindOf(text, dialect).all?.length, kindOf(text, dialect).is], [2, 'commit']);
     });
   }
