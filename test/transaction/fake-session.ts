@@ -9,8 +9,8 @@ export interface FakeConnection {
   readonly sent: string[];
   status: TransactionStatus;
   beginsByItself: boolean;
-  /** Whether answers are missing, as `pg` knows it. */
-  isBusy: boolean;
+  /** Whether answers are missing, as `pg` knows it; `undefined`: the driver does not say. */
+  isBusy: boolean | undefined;
   /** Answers the oldest of svc's statements that waits. */
   answer(error?: Error): Promise<void>;
   /** A statement of the application, and its answer. */
@@ -39,7 +39,7 @@ export function fakeConnection(
     dialect,
     status: () => fake.status,
     beginsByItself: () => fake.beginsByItself,
-    isBusy: () => fake.isBusy,
+    isBusy: () => fake.isBusy as boolean,
     run({ text }) {
       fake.sent.push(text);
       if (manner === 'sync') {
@@ -67,7 +67,7 @@ export function fakeConnection(
     sent: [],
     status: 'none',
     beginsByItself: false,
-    isBusy: true,
+    isBusy: undefined,
     async answer(error) {
       const next = waiting.shift();
       if (error === undefined) next?.resolve();
